@@ -1,0 +1,3 @@
+"""The loop.
+
+Order of import, lowest first: prompt, approval, compaction, loop, agent."""

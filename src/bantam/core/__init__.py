@@ -1,0 +1,3 @@
+"""Values: errors, cancel, messages, events, config, text. No I/O; the standard library alone.
+
+Order of import, lowest first: errors, cancel, messages, events, text, config."""

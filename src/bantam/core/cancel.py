@@ -1,0 +1,119 @@
+"""The one way to wait: a turn blocks in `Cancel.get` and nowhere else.
+
+Every blocking source (a socket, a child process) is read by a daemon thread into an `Inbox`; the
+turn takes from it through its `Cancel`. `Cancel.set` may be called from a signal handler or from
+any thread. `threading.Event.set` may not: its lock deadlocks when the handler interrupts a waiter
+that holds it. `SimpleQueue.put` is reentrant by contract, so the wake-up is a queue item.
+"""
+
+import time
+from queue import Empty, SimpleQueue
+from threading import Semaphore
+from typing import Final, Generic, TypeVar
+
+from bantam.core.errors import Interrupted
+
+T = TypeVar("T")
+
+# A signal that arrives between the last bytecode and the blocking call is handled only when that
+# call returns, so no single wait is longer than this. It bounds the delay of Ctrl+C.
+_SLICE_S: Final = 0.05
+
+
+class _Wake:
+    """What `Cancel.set` puts into the queue that the turn is waiting on."""
+
+
+_WAKE: Final = _Wake()
+
+
+class Inbox(Generic[T]):
+    """What a reader thread has read and the turn has not yet taken: at most `limit` items.
+
+    The bound is what keeps memory flat when a source is faster than the turn.
+    """
+
+    def __init__(self, limit: int = 32) -> None:
+        self.queue: SimpleQueue[T | _Wake] = SimpleQueue()
+        self._room = Semaphore(limit)
+        self._closed = False
+
+    def put(self, item: T) -> bool:
+        """Add `item`, waiting for room; False once nobody will take it: stop reading.
+
+        For the reader's thread.
+        """
+        self._room.acquire()
+        if self._closed:
+            return False
+        self.queue.put(item)
+        return True
+
+    def taken(self) -> None:
+        """Make room for one more item. For `Cancel.get`."""
+        self._room.release()
+
+    def close(self) -> None:
+        """Nothing more will be taken: let the reader's `put`, now or later, return False."""
+        self._closed = True
+        # Enough for one reader, which makes one more `put` at most.
+        self._room.release()
+
+
+class Cancel:
+    """Whether the turn in hand was cancelled; wakes the turn when it is."""
+
+    def __init__(self) -> None:
+        self._set = False
+        self._waiting: SimpleQueue[object] | None = None
+
+    @property
+    def is_set(self) -> bool:
+        """Whether `set` was called."""
+        return self._set
+
+    def set(self) -> None:
+        """Cancel. Safe in a signal handler, from any thread, and more than once."""
+        self._set = True
+        waiting = self._waiting
+        if waiting is not None:
+            waiting.put(_WAKE)
+
+    def check(self) -> None:
+        """Raise `Interrupted` if the turn was cancelled."""
+        if self._set:
+            raise Interrupted("interrupted by the user")
+
+    def get(self, inbox: Inbox[T], timeout: float | None = None) -> T:
+        """Return the next item of `inbox`.
+
+        Raises Interrupted at once when cancelled, even if items are waiting, and TimeoutError
+        after `timeout` seconds (None: wait for ever).
+        """
+        queue = inbox.queue
+        deadline = None if timeout is None else time.monotonic() + timeout
+        self._waiting = queue  # type: ignore[assignment]  # any item may be put: _WAKE is one
+        try:
+            while True:
+                self.check()
+                left = _SLICE_S if deadline is None else deadline - time.monotonic()
+                try:
+                    item = queue.get(timeout=max(0.0, min(left, _SLICE_S)))
+                except Empty:
+                    if deadline is not None and time.monotonic() >= deadline:
+                        raise TimeoutError from None
+                    continue
+                if isinstance(item, _Wake):
+                    continue
+                inbox.taken()
+                return item
+        finally:
+            self._waiting = None
+
+    def sleep(self, seconds: float) -> None:
+        """Wait `seconds`. Raises Interrupted at once when cancelled."""
+        nothing: Inbox[None] = Inbox()
+        try:
+            self.get(nothing, seconds)
+        except TimeoutError:
+            return

@@ -1,0 +1,1 @@
+"""How a model says what it wants run: codecs between history and requests."""

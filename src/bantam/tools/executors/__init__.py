@@ -1,0 +1,1 @@
+"""Where tools act. A module each; all meet the Protocol `tools.tool.Executor`."""

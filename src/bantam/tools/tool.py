@@ -1,0 +1,182 @@
+"""Tools as the model sees them: schemas, the check of arguments, sanitising, and the run.
+
+A call goes through three gates, in this order, and what passes is what is traced and run: its
+arguments parse as a JSON object, they fit the tool's schema, and their strings are sanitised
+after parsing (escapes hide from a filter over the JSON text). A call that fails a gate runs
+nothing; the error names the expected form so that the model can correct itself.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from bantam.core.cancel import Cancel
+from bantam.core.errors import ToolError
+from bantam.core.events import FileChange, Status
+from bantam.core.messages import ToolCall, parsed_arguments
+from bantam.core.text import Profile, removed_note, sanitized, sanitized_output
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a command ended: 128+n for signal n, 124 when it was killed at its time-out."""
+
+    code: int
+    timed_out: bool = False
+
+
+class Executor(Protocol):
+    """Where tools act."""
+
+    def run(self, command: str, timeout: float, cancel: Cancel) -> Generator[str, None, Exit]:
+        """Run `command` in a shell; yield its output as it comes, standard error merged.
+
+        Raises Interrupted when cancelled. However it ends, `close()` included, no process of the
+        command is left but what outlived a shell that exited by itself.
+        """
+
+    def resolve(self, path: str) -> Path:
+        """Return the file that `path` means, `~` expanded. Raises OutsideWorkspace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a tool did. `text` goes to the model, sanitised by the toolbox."""
+
+    text: str
+    status: Status = Status.OK
+    exit_code: int | None = None
+    files: tuple[FileChange, ...] = ()
+
+
+Run = Callable[[Mapping[str, Any], Cancel], Generator[str, None, Result]]
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool: its schema for the model, and what runs (yielding output as it comes).
+
+    `parameters`: name -> JSON schema of one parameter; those with a `default` may be left out.
+    `verbatim`: parameters that hold file text and follow the configured profile, not `strict`.
+    """
+
+    name: str
+    description: str
+    parameters: Mapping[str, Mapping[str, Any]]
+    run: Run
+    verbatim: frozenset[str] = frozenset()
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """The API's form of this tool."""
+        required = [name for name, schema in self.parameters.items() if "default" not in schema]
+        return {
+            "type": "function",
+            "function": {
+                "name": self.name,
+                "description": self.description,
+                "parameters": {
+                    "type": "object",
+                    "properties": {name: dict(s) for name, s in self.parameters.items()},
+                    "required": required,
+                },
+            },
+        }
+
+    @property
+    def form(self) -> str:
+        """The expected form, as an error shows it."""
+        parts = (
+            f'"{name}": <{schema["type"]}>' + (" (optional)" if "default" in schema else "")
+            for name, schema in self.parameters.items()
+        )
+        return f"{self.name}({{{', '.join(parts)}}})"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedCall:
+    """A call that may run: what runs is `arguments`, and `removed` was taken out of them."""
+
+    tool: Tool
+    arguments: Mapping[str, Any]
+    removed: Counter[str] = field(default_factory=Counter)
+
+
+_TYPES: Final[dict[str, type]] = {"string": str, "integer": int}
+
+
+class UnknownTool(ToolError):
+    """The model called a tool that does not exist."""
+
+
+class Toolbox:
+    """The tools of a session."""
+
+    def __init__(self, tools: Sequence[Tool], profile: Profile = Profile.TEXT) -> None:
+        self._tools = {tool.name: tool for tool in tools}
+        self._profile = profile
+        self.specs: list[dict[str, Any]] = [tool.spec for tool in tools]
+
+    def check(self, call: ToolCall) -> CheckedCall:
+        """Return what would run for `call`, its strings sanitised.
+
+        Raises UnknownTool or ToolError, whose texts show the model the right form.
+        """
+        tool = self._tools.get(call.name)
+        if tool is None:
+            known = ", ".join(other.form for other in self._tools.values())
+            raise UnknownTool(f"there is no tool {call.name!r}; the tools are: {known}")
+        arguments = parsed_arguments(call.arguments)
+        if arguments is None:
+            what = "are cut off or not a JSON object"
+            raise ToolError(f"the arguments {what}; nothing was run. Expected: {tool.form}")
+        checked: dict[str, Any] = {}
+        removed: Counter[str] = Counter()
+        for name, value in _complete(tool, arguments).items():
+            checked[name] = value
+            if isinstance(value, str):
+                profile = self._profile if name in tool.verbatim else Profile.STRICT
+                checked[name], dropped = sanitized(value, profile)
+                removed += dropped
+        return CheckedCall(tool, checked, removed)
+
+    def run(self, call: CheckedCall, cancel: Cancel) -> Generator[str, None, Result]:
+        """Run a checked call; yield its output as it comes and return its sanitised result.
+
+        Raises Interrupted; every other failure of a tool is a result with status `error`.
+        """
+        try:
+            result = yield from call.tool.run(call.arguments, cancel)
+        except ToolError as error:
+            result = Result(str(error), Status.ERROR)
+        text, dropped = sanitized_output(result.text)
+        notes = [removed_note(removed) for removed in (call.removed, dropped) if removed]
+        return replace(result, text=_with_notes(text, notes))
+
+
+def _complete(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `arguments` in the schema's order with defaults filled in, or raise ToolError."""
+    unknown = [name for name in arguments if name not in tool.parameters]
+    if unknown:
+        raise ToolError(f"unknown parameter {unknown[0]!r}. Expected: {tool.form}")
+    complete: dict[str, Any] = {}
+    for name, schema in tool.parameters.items():
+        if name not in arguments and "default" not in schema:
+            raise ToolError(f"the parameter {name!r} is missing. Expected: {tool.form}")
+        value = arguments.get(name, schema.get("default"))
+        # bool is an int to Python; a model that sends true for a byte count is confused.
+        if not isinstance(value, _TYPES[schema["type"]]) or isinstance(value, bool):
+            shown = json.dumps(value, ensure_ascii=False)[:100]
+            raise ToolError(
+                f"{name}={shown} is no {schema['type']}; nothing was run. Expected: {tool.form}"
+            )
+        complete[name] = value
+    return complete
+
+
+def _with_notes(text: str, notes: Sequence[str]) -> str:
+    """Put `notes` in front: `exit: N` must stay the very last line of a shell's result."""
+    return "\n".join([*notes, text])

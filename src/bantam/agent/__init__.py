@@ -1,3 +1,4 @@
 """The loop.
 
-Order of import, lowest first: prompt, approval, compaction, loop, agent."""
+Order of import, lowest first: prompt, loop, agent.
+"""

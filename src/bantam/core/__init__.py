@@ -1,3 +1,4 @@
-"""Values: errors, cancel, messages, events, config, text. No I/O; the standard library alone.
+"""Values: errors, cancel, messages, events, text, config. No I/O; the standard library alone.
 
-Order of import, lowest first: errors, cancel, messages, events, text, config."""
+Order of import, lowest first: errors, cancel, messages, events, text, kinds, settings, config.
+"""

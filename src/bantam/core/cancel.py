@@ -11,7 +11,7 @@ from queue import Empty, SimpleQueue
 from threading import Semaphore
 from typing import Final, Generic, TypeVar
 
-from bantam.core.errors import Interrupted
+from bantam.core.errors import ExitStatus, Interrupted
 
 T = TypeVar("T")
 
@@ -45,6 +45,7 @@ class Inbox(Generic[T]):
         """
         self._room.acquire()
         if self._closed:
+            self._room.release()
             return False
         self.queue.put(item)
         return True
@@ -56,7 +57,7 @@ class Inbox(Generic[T]):
     def close(self) -> None:
         """Nothing more will be taken: let the reader's `put`, now or later, return False."""
         self._closed = True
-        # Enough for one reader, which makes one more `put` at most.
+        # Wakes a `put` that waits; each `put` hands the room on to the next.
         self._room.release()
 
 
@@ -64,24 +65,24 @@ class Cancel:
     """Whether the turn in hand was cancelled; wakes the turn when it is."""
 
     def __init__(self) -> None:
-        self._set = False
+        self.why: ExitStatus | None = None
         self._waiting: SimpleQueue[object] | None = None
 
     @property
     def is_set(self) -> bool:
         """Whether `set` was called."""
-        return self._set
+        return self.why is not None
 
-    def set(self) -> None:
+    def set(self, why: ExitStatus = ExitStatus.INTERRUPTED) -> None:
         """Cancel. Safe in a signal handler, from any thread, and more than once."""
-        self._set = True
+        self.why = why
         waiting = self._waiting
         if waiting is not None:
             waiting.put(_WAKE)
 
     def check(self) -> None:
         """Raise `Interrupted` if the turn was cancelled."""
-        if self._set:
+        if self.is_set:
             raise Interrupted("interrupted by the user")
 
     def get(self, inbox: Inbox[T], timeout: float | None = None) -> T:

@@ -1,15 +1,15 @@
 """Every error that Bantam raises on purpose, and the exit status each one ends a run with.
 
-    BantamError              1   something went wrong; the message says what, where and what to do
-    +-- ConfigError          2   a wrong option, file or value
-    +-- UntrustedEndpoint    2   a folder's file names an endpoint that nobody has accepted
-    +-- ModelError           1   the endpoint answered, and repeating the request will not help
-    |   +-- KeyRefused      77   401 or 403
-    |   +-- Unavailable     75   network, 429 or 5xx after all retries: trying later may help
-    +-- BudgetSpent          4   `budget_tokens` is used up
-    +-- ToolError            1   a tool could not do what the model asked; the text is for the model
-    |   +-- OutsideWorkspace 1   the path is not one that the executor may touch
-    +-- Interrupted        130   Ctrl+C, SIGTERM, or a cancel from another thread
+BantamError              1   something went wrong; the message says what, where and what to do
++-- ConfigError          2   a wrong option, file or value
++-- UntrustedEndpoint    2   a folder's file names an endpoint that nobody has accepted
++-- ModelError           1   the endpoint answered, and repeating the request will not help
+|   +-- KeyRefused      77   401 or 403
+|   +-- Unavailable     75   network, 429 or 5xx after all retries: trying later may help
++-- BudgetSpent          4   `budget_tokens` is used up
++-- ToolError            1   a tool could not do what the model asked; the text is for the model
+|   +-- OutsideWorkspace 1   the path is not one that the executor may touch
++-- Interrupted        130   Ctrl+C, SIGTERM, or a cancel from another thread
 """
 
 from enum import IntEnum

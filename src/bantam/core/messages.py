@@ -55,6 +55,18 @@ class Message:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A complete assistant message, and how it ended.
+
+    `fault` is set where the turn must end after the answer was stored, and says why.
+    """
+
+    message: Message
+    finish_reason: str | None
+    fault: str | None = None
+
+
 def parsed_arguments(text: str) -> dict[str, Any] | None:
     """Return the JSON object in `text`, `{}` for blank text, None if it holds anything else.
 
@@ -76,10 +88,10 @@ def _refuse(constant: str) -> None:
 
 
 def without_surrogates(text: str) -> str:
-    """Return `text` with lone surrogates, which UTF-8 cannot hold, as U+FFFD.
+    r"""Return `text` with lone surrogates, which UTF-8 cannot hold, as U+FFFD.
 
-    >>> without_surrogates("cut \\ud83d!")
-    'cut \ufffd!'
+    >>> without_surrogates("cut \ud83d!")
+    'cut �!'
     """
     return _SURROGATES.sub("\ufffd", text)
 
@@ -104,7 +116,7 @@ def to_api(message: Message) -> dict[str, Any]:
         ]
     if message.role is Role.TOOL:
         api["tool_call_id"] = message.tool_call_id
-    return api | message.extra
+    return {**api, **message.extra}
 
 
 def from_api(api: Mapping[str, Any]) -> Message:
@@ -117,7 +129,7 @@ def from_api(api: Mapping[str, Any]) -> Message:
     if not isinstance(calls, Sequence) or isinstance(calls, str):
         raise ValueError(f"tool_calls is no list: {calls!r:.60}")
     return Message(
-        role=Role(api.get("role")),
+        role=Role(str(api.get("role"))),
         content=_text(api.get("content")),
         reasoning=_text(api.get("reasoning_content")),
         tool_calls=tuple(_call_from_api(call) for call in calls),

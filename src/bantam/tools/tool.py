@@ -61,6 +61,7 @@ class Tool:
 
     `parameters`: name -> JSON schema of one parameter; those with a `default` may be left out.
     `verbatim`: parameters that hold file text and follow the configured profile, not `strict`.
+    `paths`: parameters that name files, where a NUL is refused instead of dropped.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Tool:
     parameters: Mapping[str, Mapping[str, Any]]
     run: Run
     verbatim: frozenset[str] = frozenset()
+    paths: frozenset[str] = frozenset()
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -137,6 +139,8 @@ class Toolbox:
         removed: Counter[str] = Counter()
         for name, value in _complete(tool, arguments).items():
             checked[name] = value
+            if name in tool.paths and "\0" in value:
+                raise ToolError(f"{name} holds a NUL character; no file has such a name")
             if isinstance(value, str):
                 profile = self._profile if name in tool.verbatim else Profile.STRICT
                 checked[name], dropped = sanitized(value, profile)
@@ -150,7 +154,7 @@ class Toolbox:
         """
         try:
             result = yield from call.tool.run(call.arguments, cancel)
-        except ToolError as error:
+        except (ToolError, OSError) as error:
             result = Result(str(error), Status.ERROR)
         text, dropped = sanitized_output(result.text)
         notes = [removed_note(removed) for removed in (call.removed, dropped) if removed]
@@ -169,7 +173,7 @@ def _complete(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
         value = arguments.get(name, schema.get("default"))
         # bool is an int to Python; a model that sends true for a byte count is confused.
         if not isinstance(value, _TYPES[schema["type"]]) or isinstance(value, bool):
-            shown = json.dumps(value, ensure_ascii=False)[:100]
+            shown = json.dumps(value)[:100]  # escaped: this text is not sanitised
             raise ToolError(
                 f"{name}={shown} is no {schema['type']}; nothing was run. Expected: {tool.form}"
             )

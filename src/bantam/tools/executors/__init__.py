@@ -1,1 +1,4 @@
-"""Where tools act. A module each; all meet the Protocol `tools.tool.Executor`."""
+"""Where tools act. A module each; all meet the Protocol `tools.tool.Executor`.
+
+Order of import, lowest first: family, local.
+"""

@@ -1,0 +1,269 @@
+"""From a configuration to a wired agent: the library's face.
+
+    agent = Agent(resolve(overrides=["endpoint=http://127.0.0.1:8080/v1"]), Surroundings.now())
+    for event in agent.turn("What is in this folder?"):
+        ...
+
+A turn is a generator of events that ends with `Done`. `close()` on it stops everything at once;
+so does `Cancel.set` from a signal handler or another thread.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import Final
+
+from bantam.agent.loop import Approve, Log, run_turn
+from bantam.agent.prompt import Facts, read_agents, system_prompt
+from bantam.core.cancel import Cancel
+from bantam.core.config import Config
+from bantam.core.errors import BantamError, ConfigError, ExitStatus, Interrupted
+from bantam.core.events import Done, Event, Failure, Notice, Stop, TurnStart, UsageReport, UsageSum
+from bantam.core.messages import Message, Role, ToolCall
+from bantam.core.text import Profile, sanitized
+from bantam.model.catalogue import Catalogue
+from bantam.model.client import Client, Settings
+from bantam.model.dialects.native import Native
+from bantam.model.origins import Key, check_trust, host_of, key_for, urls
+from bantam.model.replay import ReplayTransport
+from bantam.model.transports import HTTPTransport, RunTransport, Transport
+from bantam.tools.executors.local import LocalExecutor
+from bantam.tools.files import write_tool
+from bantam.tools.shell import shell_tool
+from bantam.tools.tool import Toolbox
+
+_USER_AGENT: Final = "Mozilla/5.0 (compatible; Bantam/1.0)"
+_STATUS_OF: Final = {
+    Stop.FINAL: ExitStatus.DONE,
+    Stop.STEP_LIMIT: ExitStatus.STEP_LIMIT,
+    Stop.BUDGET: ExitStatus.BUDGET,
+}
+# Options whose other values need what is not built yet: refused, never ignored.
+_NOT_YET: Final = {
+    "dialect": ("auto", "native"),
+    "sandbox": ("off",),
+    "approve": ("auto",),
+}
+
+
+class ListLog:
+    """A conversation in memory."""
+
+    def __init__(self, messages: Sequence[Message] = ()) -> None:
+        self.messages: list[Message] = list(messages)
+
+    def append(self, message: Message) -> None:
+        """Add a message."""
+        self.messages.append(message)
+
+    def started(self, call: ToolCall) -> None:
+        """Nothing outlives the process, so there is nothing to note."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What an agent takes from the process around it."""
+
+    working_directory: Path
+    environ: Mapping[str, str]
+    today: date
+
+    @classmethod
+    def now(cls) -> "Surroundings":
+        """Return this process's."""
+        return cls(Path.cwd(), dict(os.environ), date.today())  # noqa: DTZ011  the user's day
+
+
+@dataclass(slots=True)
+class _Account:
+    """What one turn used."""
+
+    usage: UsageSum = field(default_factory=UsageSum)
+
+
+def _run_everything(_: ToolCall) -> str | None:
+    return None
+
+
+class Agent:
+    """A conversation with a model that can run tools."""
+
+    def __init__(
+        self,
+        config: Config,
+        surroundings: Surroundings,
+        *,
+        log: Log | None = None,
+        approve: Approve = _run_everything,
+        trust: bool = False,
+    ) -> None:
+        """Wire everything; nothing is sent, and httpx is not imported yet.
+
+        Raises ConfigError, UntrustedEndpoint.
+        """
+        _check_supported(config)
+        self.config = config
+        self.log: Log = log if log is not None else ListLog()
+        self._approve = approve
+        self.key = _key(config, surroundings.environ, trust=trust)
+        self._notices = [self.key.notice] if self.key.notice else []
+        self._model = _client(config, self.key, surroundings.environ)
+        self._tools = _toolbox(config, surroundings)
+        if not self.log.messages:
+            self.log.append(Message(Role.SYSTEM, self._prompt(surroundings)))
+
+    def turn(self, prompt: str, cancel: Cancel | None = None) -> Generator[Event, None, Stop]:
+        """Run one turn; yield its events, `Done` last. Errors are in `Done`, none is raised."""
+        cancel = cancel or Cancel()
+        self.log.append(Message(Role.USER, prompt))
+        config, account = self.config, _Account()
+        yield TurnStart(None, config.model, config.endpoint, Native.name)
+        while self._notices:
+            yield Notice(self._notices.pop(0))
+        stop, error = Stop.ERROR, None
+        try:
+            stop = yield from _counted(
+                run_turn(
+                    self.log,
+                    self._model,
+                    self._tools,
+                    self._approve,
+                    cancel,
+                    config.max_al_iterations,
+                ),
+                account,
+            )
+        except BantamError as raised:
+            error = raised
+        text = self.log.messages[-1].content if stop is Stop.FINAL else ""
+        yield _done(stop, error, account.usage, cancel, text)
+        return stop
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._model.close()
+
+    def _prompt(self, surroundings: Surroundings) -> str:
+        agents = read_agents(surroundings.working_directory)
+        self._notices.extend(agents.notices)
+        folder, _ = sanitized(str(surroundings.working_directory), Profile.STRICT)
+        return system_prompt(
+            Facts(
+                folder,
+                sys.platform,
+                "bash",
+                surroundings.today,
+                agents.text,
+                self.config.bantam_tools_dir,
+            )
+        )
+
+
+def failed(error: BantamError, cancel: Cancel) -> Done:
+    """Return the event that ends a run which ended before its turn began."""
+    return _done(Stop.ERROR, error, UsageSum(), cancel)
+
+
+def _done(
+    stop: Stop, error: BantamError | None, usage: UsageSum, cancel: Cancel, text: str = ""
+) -> Done:
+    if stop is Stop.INTERRUPTED or isinstance(error, Interrupted):
+        status = cancel.why or ExitStatus.INTERRUPTED
+        return Done(Stop.INTERRUPTED, int(status), None, "", usage)
+    if error is None:
+        return Done(stop, int(_STATUS_OF[stop]), None, text, usage)
+    failure = Failure(type(error).__name__, getattr(error, "status", None), str(error))
+    return Done(stop, int(error.exit_status), None, "", usage, failure)
+
+
+def _counted(turn: Generator[Event, None, Stop], account: _Account) -> Generator[Event, None, Stop]:
+    """Yield the turn's events and return its value; sum up its usage on the way."""
+    with closing(turn):
+        while True:
+            try:
+                event = next(turn)
+            except StopIteration as end:
+                stop: Stop = end.value
+                return stop
+            if isinstance(event, UsageReport):
+                account.usage = account.usage.plus(event)
+            yield event
+
+
+def _check_supported(config: Config) -> None:
+    for name, values in _NOT_YET.items():
+        value = getattr(config, name)
+        if value not in values:
+            where = config.sources.get(name, "default")
+            raise ConfigError(
+                f"{where}: {name}={value} is not in this version; write {name}={values[0]}"
+            )
+
+
+def _key(config: Config, environ: Mapping[str, str], *, trust: bool) -> Key:
+    source = config.sources.get("endpoint", "default")
+    check_trust(config.endpoint, source=source, trust=trust, environ=environ)
+    return key_for(
+        config.endpoint,
+        configured=config.api_key,
+        source=config.sources.get("api_key", "default"),
+        trust=trust,
+        environ=environ,
+    )
+
+
+def _client(config: Config, key: Key, environ: Mapping[str, str]) -> Client:
+    settings = Settings(
+        model=config.model,
+        stream=config.stream,
+        timeout_s=config.timeout,
+        options={"temperature": config.temperature, **config.forwarded},
+        budget_tokens=config.budget_tokens,
+        cache_proof=config.cache_proof,
+        min_cacheable_tokens=config.min_cacheable_tokens,
+    )
+    transport, models = _transports(config.endpoint, key, environ)
+    catalogue = Catalogue(models, config.model, config.context_window)
+    return Client(settings, transport, Native(), catalogue)
+
+
+def _transports(
+    endpoint: str, key: Key, environ: Mapping[str, str]
+) -> tuple[Transport, HTTPTransport | None]:
+    """Return the way to the model, and the way to its /models where there is one."""
+    if not host_of(endpoint):
+        kinds: dict[str, Callable[[str], Transport]] = {
+            "run": RunTransport,
+            "replay": ReplayTransport,
+        }
+        return kinds[endpoint.partition("://")[0].lower()](endpoint), None
+    addresses = urls(endpoint)
+    headers = {"User-Agent": _USER_AGENT, "Accept-Encoding": "identity"}
+    if key.value is not None:
+        headers["Authorization"] = f"Bearer {key.value}"
+    chat = headers | {"Content-Type": "application/json"}
+    return (
+        HTTPTransport(addresses.chat, chat, environ),
+        HTTPTransport(addresses.models, headers | {"Connection": "close"}, environ),
+    )
+
+
+def _toolbox(config: Config, surroundings: Surroundings) -> Toolbox:
+    executor = LocalExecutor(surroundings.working_directory, surroundings.environ)
+    makers = {
+        "shell_exec": lambda: shell_tool(
+            executor, timeout_s=config.shell_timeout, output_limit=config.tool_output_limit
+        ),
+        "write_file": lambda: write_tool(executor),
+    }
+    missing = [name for name in config.tools if name not in makers]
+    if missing:
+        where = config.sources.get("tools", "default")
+        raise ConfigError(
+            f"{where}: tools={missing[0]} is not in this version; choose among {', '.join(makers)}"
+        )
+    return Toolbox([makers[name]() for name in config.tools], Profile(config.sanitize))

@@ -1,0 +1,149 @@
+"""One turn, as prose: ask the model, run what it wants run, ask again, until it wants nothing.
+
+Log first, then show: what is on the screen is in the log. A call's start is logged before its
+effect and its result before it is shown, so that nothing is lost and nothing runs twice.
+"""
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from time import monotonic
+from typing import Any, Protocol
+
+from bantam.core.cancel import Cancel
+from bantam.core.errors import BudgetSpent, Interrupted, ModelError, ToolError
+from bantam.core.events import (
+    Event,
+    Notice,
+    Replied,
+    Status,
+    Stop,
+    ToolFinished,
+    ToolOutput,
+    ToolStarted,
+    Turn,
+)
+from bantam.core.messages import (
+    INTERRUPTED_RESULT,
+    Answer,
+    Message,
+    Role,
+    ToolCall,
+    parsed_arguments,
+)
+from bantam.tools.tool import CheckedCall, Result, Toolbox, UnknownTool
+
+Approve = Callable[[ToolCall], str | None]  # None: run it; text: why not, for the model
+
+
+class Log(Protocol):
+    """What is remembered of a conversation."""
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """All messages so far."""
+
+    def append(self, message: Message) -> None:
+        """Add a message; durable when this returns."""
+
+    def started(self, call: ToolCall) -> None:
+        """Note that `call` is about to run; durable when this returns."""
+
+
+class Model(Protocol):
+    """Who answers."""
+
+    def reply(
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], cancel: Cancel
+    ) -> Generator[Event, None, Answer]:
+        """Yield what happens while the answer comes, and return it whole."""
+
+
+def run_turn(
+    log: Log, model: Model, tools: Toolbox, approve: Approve, cancel: Cancel, max_steps: int
+) -> Turn:
+    """Run the turn whose prompt is the log's last message; yield its events, return why it ended.
+
+    Raises ModelError. However it ends, `close()` included, each call in the log has a result.
+    """
+    try:
+        for _ in range(max_steps):
+            answer = yield from model.reply(log.messages, tools.specs, cancel)
+            log.append(answer.message)
+            yield Replied(answer.message, answer.finish_reason)
+            if answer.fault:
+                raise ModelError(answer.fault)
+            if not answer.message.tool_calls:
+                return Stop.FINAL
+            for call in answer.message.tool_calls:
+                yield from run_call(call, log, tools, approve, cancel)
+        yield Notice(f"stopped after {max_steps} model calls (max_al_iterations)")
+        return Stop.STEP_LIMIT
+    except BudgetSpent as error:
+        yield Notice(str(error))
+        return Stop.BUDGET
+    except Interrupted:
+        for call in unanswered(log.messages):
+            yield _finish(call, Result(INTERRUPTED_RESULT, Status.INTERRUPTED), log)
+        return Stop.INTERRUPTED
+    finally:
+        for call in unanswered(log.messages):
+            _finish(call, Result(INTERRUPTED_RESULT, Status.INTERRUPTED), log)
+
+
+def run_call(
+    call: ToolCall, log: Log, tools: Toolbox, approve: Approve, cancel: Cancel
+) -> Generator[Event, None, None]:
+    """Check, approve and run one call; log its result, then show it."""
+    began = monotonic()
+    try:
+        checked = tools.check(call)
+    except ToolError as error:
+        arguments = parsed_arguments(call.arguments)
+        yield ToolStarted(call.id, call.name, call.arguments if arguments is None else arguments)
+        status = Status.UNKNOWN if isinstance(error, UnknownTool) else Status.ERROR
+        yield _finish(call, Result(str(error), status), log)
+        return
+    yield ToolStarted(call.id, call.name, checked.arguments)
+    refusal = approve(call)
+    if refusal is not None:
+        yield _finish(call, Result(refusal, Status.DENIED), log)
+        return
+    cancel.check()
+    log.started(call)
+    result = yield from _outputs(call, checked, tools, cancel)
+    yield _finish(call, result, log, monotonic() - began)
+
+
+def _outputs(
+    call: ToolCall, checked: CheckedCall, tools: Toolbox, cancel: Cancel
+) -> Generator[Event, None, Result]:
+    with closing(tools.run(checked, cancel)) as running:
+        while True:
+            try:
+                text = next(running)
+            except StopIteration as end:
+                result: Result = end.value
+                return result
+            yield ToolOutput(call.id, text)
+
+
+def _finish(call: ToolCall, result: Result, log: Log, duration_s: float = 0.0) -> ToolFinished:
+    """Log a result; return the event that shows it."""
+    log.append(Message(Role.TOOL, result.text, tool_call_id=call.id))
+    return ToolFinished(
+        call.id,
+        call.name,
+        result.status,
+        result.text,
+        result.exit_code,
+        round(duration_s, 3),
+        result.files,
+    )
+
+
+def unanswered(messages: Sequence[Message]) -> Iterator[ToolCall]:
+    """Yield the calls of the last assistant message that have no result yet."""
+    for results, message in enumerate(reversed(messages)):
+        if message.role is not Role.TOOL:
+            yield from message.tool_calls[results:]
+            return

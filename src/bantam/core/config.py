@@ -1,0 +1,257 @@
+"""The options: one table makes `Config`, `--help`, `model.cfg.example` and README's table.
+
+The table is the body of `Config`: a row there is an option's name, type, default, values and
+meaning, and nothing else lists them. A configuration is layered, the strongest last: defaults, the
+project's file, the environment, `-o`. Every setting keeps its place, so that an error names file,
+line, key and what was expected; a wrong value is never replaced by a default in silence. A key
+that is not an option goes to the API under its own name.
+
+No file and no environment is read here: their contents are passed in.
+"""
+
+import re
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, TypeVar
+
+from bantam.core import kinds
+from bantam.core.errors import ConfigError
+from bantam.core.kinds import Kind, as_text, choice, forwarded_value, number, whole
+from bantam.core.settings import Setting, parse_override
+
+# In the current directory, the first that exists; they are not merged (SPEC section 2).
+CONFIG_FILES: Final = (".bantam.cfg", "model.cfg")
+# Option -> the variable of the environment that is stronger than the file.
+ENVIRONMENT: Final = {"bantam_tools_dir": "BANTAM_TOOLS_DIR", "sandbox": "BANTAM_SANDBOX"}
+# Bantam writes these members of a request itself (`tools` is an option, so never forwarded).
+RESERVED: Final = frozenset({"messages", "stream_options"})
+
+_LOOSE_TO_STRICT: Final = ("off", "net", "on")  # values of `sandbox`
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+T = TypeVar("T")
+
+
+# -- the table --------------------------------------------------------------------------------
+
+
+def option(default: T, kind: Kind, meaning: str, *, secret: bool = False) -> T:
+    """Make one row of the table; a secret is in no `repr` and no error."""
+    return field(
+        default=default,
+        repr=not secret,
+        metadata={"kind": kind, "meaning": meaning, "secret": secret},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The options of a run, typed; those with the default None may be unset.
+
+    `forwarded`: every other key, for the API. `sources`: key -> `default`, `FILE:LINE`,
+    `environment` or `-o`, for every option and every forwarded key.
+    """
+
+    # fmt: off
+    endpoint: str = option(
+        "https://api.kilo.ai/api/openrouter",
+        kinds.ADDRESS,
+        "base URL; `/chat/completions` and `/models` are appended")
+    model: str = option("kilo-auto/free", kinds.TEXT, "model id")
+    temperature: float = option(
+        0.7, number("a number, 0 or more", lambda t: t >= 0), "sent with each request")
+    api_key: str | None = option(
+        None, kinds.KEY,
+        "bearer token; falls back to `OPENAI_API_KEY` of the environment, which goes only to "
+        "OpenAI, this machine, and addresses accepted with it", secret=True)
+    stream: bool = option(True, kinds.SWITCH, "stream the answer")
+    color: str = option(
+        "auto", choice("auto", "always", "never"),
+        "`auto`: on a terminal, unless `NO_COLOR` or `BANTAM_NO_COLOR` is set")
+    timeout: float = option(
+        300.0, kinds.SECONDS, "longest wait for a connection, the first byte, and the next data")
+    shell_timeout: float = option(120.0, kinds.SECONDS, "longest run of one `shell_exec`")
+    max_al_iterations: int = option(1000, whole(1), "model calls in one turn")
+    context_window: int = option(200000, whole(1), "tokens, used when `/models` does not tell")
+    bantam_tools_dir: str | None = option(
+        None, kinds.TEXT,
+        "folder of your own shell tools; `BANTAM_TOOLS_DIR` of the environment wins")
+    dialect: str = option(
+        "auto", choice("auto", "native", "dollar", "blocks"),
+        "how the model says what it wants run; `auto` starts with `native`")
+    sandbox: str = option(
+        "off", choice("off", "on", "net"),
+        "run tools under bubblewrap; `net`: with the network; a file may only tighten what "
+        "`BANTAM_SANDBOX` or `-o` say")
+    approve: str = option("auto", choice("auto", "risky", "ask"), "which tool calls to ask about")
+    sanitize: str = option(
+        "text", choice("text", "strict"),
+        "what is kept of the text that `write_file` writes")
+    tool_output_limit: int = option(
+        50000, whole(1), "characters of one tool result that reach the model")
+    compact_at: float = option(
+        0.6, number("a share above 0, at most 1", lambda share: 0 < share <= 1),
+        "share of the window at which compaction is offered")
+    budget_tokens: int | None = option(None, whole(1), "tokens that one run may use in all")
+    cache_proof: str = option(
+        "off", choice("off", "warn", "strict"),
+        "what to do when the provider's prompt cache is missed")
+    min_cacheable_tokens: int = option(
+        0, whole(0), "below this prompt size a cache miss is no fault")
+    tools: tuple[str, ...] = option(
+        ("shell_exec", "write_file"),
+        kinds.subset(*kinds.KNOWN_TOOLS),
+        "the tools offered to the model")
+    edit_mode: str = option("emacs", choice("emacs", "vi"), "keys of the line editor")
+    # fmt: on
+    forwarded: Mapping[str, Any] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One row of the table."""
+
+    name: str
+    default: Any
+    kind: Kind
+    meaning: str
+    secret: bool
+
+
+OPTIONS: Final[Mapping[str, Option]] = {
+    row.name: Option(row.name, row.default, **row.metadata)
+    for row in fields(Config)
+    if row.metadata
+}
+
+
+# -- from settings ----------------------------------------------------------------------------
+
+
+def resolve(
+    settings: Iterable[Setting] = (),
+    overrides: Sequence[str] = (),
+    environ: Mapping[str, str] | None = None,
+) -> Config:
+    """Return the configuration of a file's `settings`, the environment and the texts of `-o`.
+
+    Raises ConfigError for the first wrong setting, even if a later one replaces it.
+    """
+    variables = [
+        Setting(key, environ[variable], "environment")
+        for key, variable in ENVIRONMENT.items()
+        if environ and environ.get(variable)
+    ]
+    of_file = _last(settings)
+    of_user = _last([*variables, *map(parse_override, overrides)])
+    chosen = of_file | of_user
+    # A cloned folder may tighten the sandbox, never loosen what its user says (SPEC section 11).
+    sandboxes = [layer["sandbox"] for layer in (of_user, of_file) if "sandbox" in layer]
+    if sandboxes:
+        chosen["sandbox"] = max(sandboxes, key=lambda s: _LOOSE_TO_STRICT.index(typed(s)))
+    present = {key: setting for key, setting in chosen.items() if setting.text}
+    values = {key: typed(setting) for key, setting in present.items()}
+    return Config(
+        **{key: value for key, value in values.items() if key in OPTIONS},
+        forwarded={key: value for key, value in values.items() if key not in OPTIONS},
+        sources=dict.fromkeys(OPTIONS, "default") | {k: s.source for k, s in present.items()},
+    )
+
+
+def _last(settings: Iterable[Setting]) -> dict[str, Setting]:
+    """Return the last setting of each key. Raises ConfigError for any that is wrong."""
+    last: dict[str, Setting] = {}
+    for setting in settings:
+        typed(setting)
+        last[setting.key] = setting
+    return last
+
+
+def typed(setting: Setting) -> Any:
+    """Return the value of `setting`, the default if its text is empty. Raises ConfigError."""
+    if _SURROGATE.search(setting.text):
+        raise ConfigError(f"{_place(setting)} is not UTF-8; write it in UTF-8")
+    if setting.key in RESERVED:
+        raise ConfigError(f"{_place(setting)} is written by Bantam itself; remove this setting")
+    row = OPTIONS.get(setting.key)
+    if row is None:
+        return forwarded_value(setting.text)
+    if not setting.text:
+        return row.default
+    try:
+        return row.kind.read(setting.text)
+    except ValueError:
+        raise ConfigError(_complaint(setting, row)) from None
+
+
+def _place(setting: Setting) -> str:
+    match setting.source:
+        case "-o":
+            return f"-o {setting.key}"
+        case "environment":
+            return ENVIRONMENT[setting.key]
+        case _:
+            return f"{setting.source}: {setting.key}"
+
+
+def _complaint(setting: Setting, row: Option) -> str:
+    # As it was typed on a command line; in quotes, which show blanks, out of a file.
+    as_typed = setting.source in ("-o", "environment")
+    text = setting.text if as_typed else repr(setting.text)
+    given = "" if row.secret else f"={text:.80}"
+    hint = "" if row.default is None else f"; write {row.name}={as_text(row.default)}"
+    return f"{_place(setting)}{given} is not {row.kind.expected}{hint}"
+
+
+def use_color(choice: str, environ: Mapping[str, str], *, is_tty: bool) -> bool:
+    """Whether to colour a stream: `choice` is the option `color`, `is_tty` tells of the stream."""
+    if choice != "auto":
+        return choice == "always"
+    refused = environ.get("NO_COLOR") or environ.get("BANTAM_NO_COLOR")
+    return is_tty and not refused and environ.get("TERM") != "dumb"
+
+
+# -- generated texts --------------------------------------------------------------------------
+
+
+def help_lines(width: int = 78) -> list[str]:
+    """Return the names of all options, wrapped to `width` cells, for `--help`."""
+    return textwrap.wrap(" ".join(OPTIONS), width)
+
+
+_EXAMPLE_HEAD: Final = """\
+# Every key of Bantam, with its default. Copy this file to .bantam.cfg in your project (or to
+# model.cfg, which is read where there is no .bantam.cfg), and take away the # before a key.
+# A # at the start of a line, or after a blank, opens a comment. An empty value unsets.
+"""
+_EXAMPLE_TAIL: Final = """
+# Any other key goes to the API under its own name: a JSON number, true, false, null, list or
+# object where it parses as one, else text.
+#reasoning_effort=high
+#top_p=0.9
+#stop=["END"]
+"""
+
+
+def example_file() -> str:
+    """Return `model.cfg.example`: every key, commented out, with default, values and meaning."""
+    return _EXAMPLE_HEAD + "".join(map(_example, OPTIONS.values())) + _EXAMPLE_TAIL
+
+
+def _example(row: Option) -> str:
+    text = f"{row.meaning} ({row.kind.expected})"
+    comment = textwrap.fill(text, 95, initial_indent="# ", subsequent_indent="# ")
+    return f"\n{comment}\n#{row.name}={as_text(row.default)}\n"
+
+
+def readme_table() -> str:
+    """Return README's table of options, as Markdown."""
+    head = "| key | default | values | meaning |\n|---|---|---|---|\n"
+    return head + "".join(map(_table_row, OPTIONS.values()))
+
+
+def _table_row(row: Option) -> str:
+    default = "none" if row.default is None else f"`{as_text(row.default)}`"
+    return f"| `{row.name}` | {default} | {row.kind.expected} | {row.meaning} |\n"

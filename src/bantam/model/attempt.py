@@ -1,0 +1,132 @@
+"""One attempt at a request: the bytes out, the answer in, or the reason why not.
+
+Here the time is watched, since only here are data events known from keep-alives: servers send
+headers at once and pings while nothing comes (SPEC section 2, `timeout`).
+"""
+
+from collections.abc import Generator
+from contextlib import closing
+from time import monotonic
+from typing import Final
+
+from bantam.core.cancel import Cancel
+from bantam.core.events import Event
+from bantam.model.catalogue import Catalogue
+from bantam.model.completions import AnswerFailed, Assembler, BrokenAnswer
+from bantam.model.failures import AttemptFailed, Failure, Kind, rejection
+from bantam.model.retry import RETRYABLE
+from bantam.model.transports import Exchange, Head, Transport
+
+# Behind finish_reason a usage event and [DONE] may come; some servers send neither and wait.
+_AFTERTHOUGHT_S: Final = 2.0
+# Behind [DONE] only the end of the body can come; reading it keeps the connection.
+_LAST_BYTES_S: Final = 0.1
+_ERROR_BYTES: Final = 65536
+
+
+class Attempt:
+    """A request under way. `answer` is set when the body of a 200 begins, whole at the end."""
+
+    def __init__(self, transport: Transport, sent: bytes, made_up_ids: str) -> None:
+        self._transport = transport
+        self._sent = sent
+        self._made_up_ids = made_up_ids
+        self.answer: Assembler | None = None
+
+    def run(
+        self, timeout_s: float, catalogue: Catalogue, cancel: Cancel
+    ) -> Generator[Event, None, Assembler]:
+        """Send; yield the deltas; return the whole answer. The first byte starts `catalogue`.
+
+        Raises AttemptFailed (the deltas are void then), AnswerTooLarge and Interrupted. However it
+        ends, `close()` included, the exchange is over.
+        """
+        with closing(self._transport.send(self._sent)) as exchange:
+            head = _head(exchange, timeout_s, cancel)
+            catalogue.start()
+            if not 200 <= head.status < 300:
+                raise AttemptFailed(_rejection(exchange, head, cancel))
+            self.answer = Assembler(self._made_up_ids, head.headers.get("content-type", ""))
+            try:
+                yield from _deltas(exchange, self.answer, timeout_s, cancel)
+                yield from self.answer.close()
+            except (BrokenAnswer, AnswerFailed) as error:
+                raise AttemptFailed(_broken(error)) from None
+            return self.answer
+
+
+def _head(exchange: Exchange, timeout_s: float, cancel: Cancel) -> Head:
+    try:
+        item = cancel.get(exchange.inbox, timeout_s)
+    except TimeoutError:
+        raise AttemptFailed(_silence(Kind.SILENCE, timeout_s)) from None
+    if isinstance(item, Failure):
+        raise AttemptFailed(item)
+    assert isinstance(item, Head)
+    return item
+
+
+def _rejection(exchange: Exchange, head: Head, cancel: Cancel) -> Failure:
+    body = bytearray()
+    try:
+        while len(body) < _ERROR_BYTES:
+            item = cancel.get(exchange.inbox, _AFTERTHOUGHT_S)
+            if not isinstance(item, bytes):
+                break
+            body += item
+    except TimeoutError:
+        pass  # the status says enough
+    return rejection(head.status, head.reason, head.headers, bytes(body))
+
+
+def _deltas(
+    exchange: Exchange, answer: Assembler, timeout_s: float, cancel: Cancel
+) -> Generator[Event, None, None]:
+    """Feed the body to `answer` until it is whole or the body ends; yield its deltas."""
+    deadline = monotonic() + timeout_s
+    while not answer.done:
+        events = answer.events
+        try:
+            item = cancel.get(exchange.inbox, max(0.0, deadline - monotonic()))
+        except TimeoutError:
+            if answer.complete:
+                return
+            kind = Kind.STALL if answer.events else Kind.SILENCE
+            raise AttemptFailed(_silence(kind, timeout_s)) from None
+        match item:
+            case bytes():
+                yield from answer.feed(item)
+            case Failure() if not answer.complete:
+                raise AttemptFailed(_in_mid_stream(item))
+            case _:
+                return
+        if answer.events > events:
+            deadline = monotonic() + (_AFTERTHOUGHT_S if answer.complete else timeout_s)
+    _drain(exchange, cancel)
+
+
+def _drain(exchange: Exchange, cancel: Cancel) -> None:
+    """Read what is left of the body, if it comes at once, so that the connection is kept."""
+    try:
+        while isinstance(cancel.get(exchange.inbox, _LAST_BYTES_S), bytes):
+            pass
+    except TimeoutError:
+        pass  # the server keeps the answer open: this connection is given up
+
+
+def _silence(kind: Kind, timeout_s: float) -> Failure:
+    return Failure(kind, f"no answer for {timeout_s:g} s (timeout)")
+
+
+def _in_mid_stream(failure: Failure) -> Failure:
+    """Return a failure of the network as what it is here: an answer that broke off."""
+    kind = Kind.BROKEN if failure.kind is Kind.CONNECTION else failure.kind
+    return Failure(kind, failure.reason, failure.message)
+
+
+def _broken(error: BrokenAnswer | AnswerFailed) -> Failure:
+    """Return the failure behind a 200: what the stream itself said, or that it broke."""
+    status = error.status
+    if status is not None and status not in RETRYABLE:
+        return Failure(Kind.STATUS, f"{status} in the answer", str(error), status)
+    return Failure(Kind.BROKEN, str(error))

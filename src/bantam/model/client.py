@@ -1,0 +1,206 @@
+"""One reply: a request goes out, deltas come back, one whole message is returned.
+
+Everything that can go wrong on the way ends in one of three: the same request again after a wait,
+a changed request at once (a cure), or a ModelError. A partial answer is never returned.
+"""
+
+import random
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Final, Protocol
+
+from bantam.core.cancel import Cancel
+from bantam.core.errors import BudgetSpent, ModelError
+from bantam.core.events import Event, Notice, Request, Retry, UsageReport
+from bantam.core.messages import Answer, Message, Role, repaired
+from bantam.model.attempt import Attempt
+from bantam.model.catalogue import Catalogue
+from bantam.model.completions import Assembler, request_body, serialised
+from bantam.model.failures import AttemptFailed, Failure
+from bantam.model.quirks import Quirks
+from bantam.model.retry import error_for, repeats, wait_s
+from bantam.model.transports import Transport
+from bantam.model.usage import CacheProof, Usage, estimated_tokens
+
+# An answer without text and calls is asked for again twice (SPEC section 5).
+_EMPTY_ANSWERS: Final = 3
+
+
+class Dialect(Protocol):
+    """How calls are written: see `model.dialects`."""
+
+    name: str
+
+    def encode(
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]
+    ) -> dict[str, Any]:
+        """Return the members of the body that hold the conversation."""
+
+    def decode(self, reply: Message) -> Message:
+        """Return `reply` with what it wants run in `tool_calls`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What of the configuration a request depends on."""
+
+    model: str
+    stream: bool = True
+    timeout_s: float = 300.0
+    options: Mapping[str, Any] = field(default_factory=dict)
+    budget_tokens: int | None = None
+    cache_proof: str = "off"
+    min_cacheable_tokens: int = 0
+
+
+class Client:
+    """A model behind a transport; keeps what it learns about the endpoint for the run."""
+
+    def __init__(
+        self, settings: Settings, transport: Transport, dialect: Dialect, catalogue: Catalogue
+    ) -> None:
+        self._settings = settings
+        self._transport = transport
+        self._dialect = dialect
+        self._catalogue = catalogue
+        self._quirks = Quirks()
+        self._proof = CacheProof(settings.min_cacheable_tokens)
+        self._told: set[str] = set()
+        self._spent = 0
+        self._previous: list[dict[str, Any]] = []
+
+    def reply(
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], cancel: Cancel
+    ) -> Generator[Event, None, Answer]:
+        """Ask for the next assistant message; yield what happens, return it whole.
+
+        Raises ModelError, BudgetSpent, Interrupted.
+        """
+        for _ in range(_EMPTY_ANSWERS):
+            answer = yield from self._until_answered(messages, tools, cancel)
+            message = answer.message
+            if message.content.strip() or message.tool_calls:
+                if answer.finish_reason == "length":
+                    yield Notice("the answer was cut at the token limit (finish_reason: length)")
+                return answer
+            ended = f" (finish_reason: {answer.finish_reason})" if answer.finish_reason else ""
+            yield Notice(f"the model's answer was empty{ended}")
+        raise ModelError(f"the model's answer was empty {_EMPTY_ANSWERS} times; nothing was stored")
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._catalogue.close()
+        self._transport.close()
+
+    def _until_answered(
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], cancel: Cancel
+    ) -> Generator[Event, None, Answer]:
+        attempt = 0
+        while True:
+            self._check_budget()
+            encoded, body = self._body(messages, tools)
+            sent = serialised(body)
+            yield Request(_step(messages), len(encoded), len(sent))
+            try:
+                answer, usage = yield from self._attempt(sent, _made_up_ids(messages), cancel)
+            except AttemptFailed as error:
+                failure = error.failure
+            else:
+                fault = yield from self._proof_of_cache(usage, encoded)
+                return replace(answer, fault=fault)
+            if line := self._quirks.cure(failure, body, messages):
+                yield Notice(line)
+                continue
+            attempt += 1
+            now = datetime.now(UTC)
+            wait = wait_s(failure, attempt, random.random(), now)  # noqa: S311  spreads waits
+            if wait is None:
+                raise error_for(failure, self._transport.url, attempt, now)
+            yield from self._server_says(failure)
+            yield Retry(attempt, repeats(failure), round(wait, 2), failure.reason)
+            cancel.sleep(wait)
+
+    def _server_says(self, failure: Failure) -> Iterator[Notice]:
+        """Say once what the server says besides its status: `Loading model` is good to know."""
+        said = failure.message
+        if said and said not in failure.reason and said not in self._told:
+            self._told.add(said)
+            yield Notice(f"the server says: {said}")
+
+    def _check_budget(self) -> None:
+        budget = self._settings.budget_tokens
+        if budget is not None and self._spent >= budget:
+            raise BudgetSpent(f"budget_tokens={budget} is used up: {self._spent} tokens so far")
+
+    def _body(
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]
+    ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        settings = self._settings
+        encoded = self._dialect.encode(repaired(self._quirks.history(messages)), tools)
+        sent = self._quirks.messages(encoded["messages"])
+        body = request_body(
+            settings.model,
+            encoded | {"messages": sent},
+            stream=settings.stream,
+            options=settings.options,
+        )
+        return sent, self._quirks.options(body)
+
+    def _attempt(
+        self, sent: bytes, made_up_ids: str, cancel: Cancel
+    ) -> Generator[Event, None, tuple[Answer, UsageReport]]:
+        """Send once; return the answer and what it cost. Raises AttemptFailed."""
+        attempt = Attempt(self._transport, sent, made_up_ids)
+        try:
+            answer = yield from attempt.run(self._settings.timeout_s, self._catalogue, cancel)
+        except AttemptFailed:
+            if attempt.answer is not None:
+                self._account(attempt.answer, sent)
+            raise
+        self._catalogue.refresh(cancel)
+        usage = replace(self._account(answer, sent), window=self._catalogue.window)
+        yield usage
+        message = self._dialect.decode(answer.message)
+        return Answer(message, answer.finish_reason), usage
+
+    def _account(self, assembler: Assembler, sent: bytes) -> UsageReport:
+        """Count one request's tokens, estimated where the endpoint is silent; return them."""
+        told = assembler.usage or Usage(None, None, None)
+        prompt = told.prompt if told.prompt is not None else estimated_tokens(len(sent))
+        completion = told.completion
+        if completion is None:
+            completion = estimated_tokens(assembler.size)
+        self._spent += prompt + completion
+        estimated = told.prompt is None or told.completion is None
+        return UsageReport(prompt, completion, told.cached, estimated, prompt, 0)
+
+    def _proof_of_cache(
+        self, usage: UsageReport, encoded: list[dict[str, Any]]
+    ) -> Generator[Event, None, str | None]:
+        """Hold the reported cache against the prefix; return the fault that ends the turn."""
+        mode = self._settings.cache_proof
+        if mode == "off":
+            return None
+        before, self._previous = self._previous, encoded
+        unbroken = bool(before) and encoded[: len(before)] == before
+        fault = self._proof.check(usage.prompt, usage.cached, unbroken)
+        if fault is not None and mode == "warn":
+            yield Notice(fault)
+            return None
+        return fault
+
+
+def _step(messages: Sequence[Message]) -> int:
+    """Return the number of this request in its turn, from 1."""
+    step = 1
+    for message in reversed(messages):
+        if message.role is Role.USER:
+            break
+        step += message.role is Role.ASSISTANT
+    return step
+
+
+def _made_up_ids(messages: Sequence[Message]) -> str:
+    """Return a prefix for ids that a server leaves out: new in each reply, the same in each run."""
+    return f"call_{len(messages)}"

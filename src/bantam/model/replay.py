@@ -1,0 +1,132 @@
+"""replay://FILE: a saved session plays the model, so that any session is a regression test.
+
+The recorded assistant messages are given again in order, streamed, without delay. Each request is
+held against what was recorded before that answer; the first difference ends the run with its
+place. The system prompt is left out of the comparison: it names the day and the folder.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from bantam.core.cancel import Inbox
+from bantam.core.errors import ConfigError
+from bantam.core.messages import Message, Role, from_api, repaired, to_api
+from bantam.model.failures import Failure, Kind
+from bantam.model.transports import End, Head, Item
+
+# What both sides of a comparison must agree on.
+_COMPARED: Final = ("role", "content", "tool_calls", "tool_call_id")
+_SHOWN: Final = 80
+
+
+class ReplayTransport:
+    """The recorded answers, one a request."""
+
+    def __init__(self, endpoint: str) -> None:
+        """Read the recording. Raises ConfigError if it cannot be read or holds no messages."""
+        self.url = endpoint
+        self._recorded = _recorded(endpoint)
+        self._answers = [i for i, m in enumerate(self._recorded) if m.role is Role.ASSISTANT]
+        self._given = 0
+
+    def send(self, body: bytes) -> "ReplayExchange":
+        """Give the next answer, or say where this run left the recording."""
+        if self._given == len(self._answers):
+            text = f"{self.url}: the recording ends here, after {self._given} answers"
+            return ReplayExchange([Failure(Kind.FINAL, text)])
+        index = self._answers[self._given]
+        self._given += 1
+        found = json.loads(body)["messages"]
+        wanted = [to_api(m) for m in repaired(self._recorded[:index])]
+        if place := _first_difference(wanted, found):
+            text = f"{self.url}: request {self._given} differs from the recording at {place}"
+            return ReplayExchange([Failure(Kind.FINAL, text)])
+        headers = {"content-type": "text/event-stream"}
+        return ReplayExchange([Head(200, "OK", headers), *_stream(self._recorded[index]), End()])
+
+    def close(self) -> None:
+        """Nothing is kept."""
+
+
+class ReplayExchange:
+    """An answer that is there already."""
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        self.inbox: Inbox[Item] = Inbox(len(items))
+        for item in items:
+            self.inbox.put(item)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def _recorded(endpoint: str) -> list[Message]:
+    path = Path(endpoint.removeprefix("replay://")).expanduser()
+    try:
+        session = json.loads(path.read_text("utf-8-sig"))
+        messages = session["messages"] if isinstance(session, Mapping) else session
+        return [from_api(message) for message in messages]
+    except OSError as error:
+        raise ConfigError(f"endpoint={endpoint}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ConfigError(f"endpoint={endpoint} is no saved session: {error!r:.200}") from None
+
+
+def _first_difference(
+    wanted: Sequence[Mapping[str, Any]], found: Sequence[Mapping[str, Any]]
+) -> str | None:
+    """Return the first place where a request differs from the recorded one, None if nowhere."""
+    wanted, found = _comparable(wanted), _comparable(found)
+    for number, (old, new) in enumerate(zip(wanted, found, strict=False), start=1):
+        if old != new:
+            key = next(k for k in _COMPARED if old.get(k) != new.get(k))
+            return (
+                f"message {number} ({new['role']}), {key}: {_contrast(old.get(key), new.get(key))}"
+            )
+    if len(wanted) != len(found):
+        return (
+            f"message {min(len(wanted), len(found)) + 1}: {len(wanted)} recorded, {len(found)} sent"
+        )
+    return None
+
+
+def _comparable(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {key: message[key] for key in _COMPARED if key in message}
+        for message in messages
+        if message["role"] != Role.SYSTEM.value
+    ]
+
+
+def _contrast(old: Any, new: Any) -> str:
+    """Show two values from where they part."""
+    before, after = (v if isinstance(v, str) else json.dumps(v) for v in (old, new))
+    pairs = enumerate(zip(before, after, strict=False))
+    at = next((i for i, (a, b) in pairs if a != b), min(len(before), len(after)))
+    start = max(0, at - _SHOWN // 4)
+    return f"{before[start : start + _SHOWN]!r} recorded, {after[start : start + _SHOWN]!r} sent"
+
+
+def _stream(message: Message) -> Iterator[bytes]:
+    """Yield the answer as a server streams it: words, then calls, then the end."""
+    if message.reasoning:
+        yield _chunk({"reasoning_content": message.reasoning})
+    # At most as many pieces as keep the inbox small; a piece is some words.
+    words = message.content.split(" ")
+    size = max(1, len(words) // 64)
+    for start in range(0, len(words), size):
+        piece = " ".join(words[start : start + size])
+        yield _chunk({"content": piece if start + size >= len(words) else piece + " "})
+    rest = {k: v for k, v in to_api(message).items() if k not in (*_COMPARED, "reasoning_content")}
+    calls = to_api(message).get("tool_calls", ())
+    numbered = [call | {"index": index} for index, call in enumerate(calls)]
+    yield _chunk(rest | ({"tool_calls": numbered} if numbered else {}))
+    yield _chunk({}, "tool_calls" if numbered else "stop")
+    yield b"data: [DONE]\n\n"
+
+
+def _chunk(delta: Mapping[str, Any], finish_reason: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
+    return b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\n"

@@ -36,16 +36,16 @@ class Attempt:
     def run(
         self, timeout_s: float, catalogue: Catalogue, cancel: Cancel
     ) -> Generator[Event, None, Assembler]:
-        """Send; yield the deltas; return the whole answer. The first byte starts `catalogue`.
+        """Send; yield the deltas; return the whole answer. A good status starts `catalogue`.
 
         Raises AttemptFailed (the deltas are void then), AnswerTooLarge and Interrupted. However it
         ends, `close()` included, the exchange is over.
         """
         with closing(self._transport.send(self._sent)) as exchange:
             head = _head(exchange, timeout_s, cancel)
-            catalogue.start()
             if not 200 <= head.status < 300:
                 raise AttemptFailed(_rejection(exchange, head, cancel))
+            catalogue.start()
             self.answer = Assembler(self._made_up_ids, head.headers.get("content-type", ""))
             try:
                 yield from _deltas(exchange, self.answer, timeout_s, cancel)

@@ -12,7 +12,7 @@ are more, or another name, or if that one got its name in the same event.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from bantam.core.messages import ToolCall
@@ -62,6 +62,7 @@ class ToolCalls:
     """
 
     def __init__(self, id_prefix: str) -> None:
+        self.length = 0  # characters of arguments so far
         self._id_prefix = id_prefix
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
@@ -77,7 +78,7 @@ class ToolCalls:
         """Take `tool_calls` of one delta or message; what is no list of objects is ignored."""
         if isinstance(pieces, Mapping):
             pieces = [pieces]
-        named: list[_Call] = []
+        named: set[_Call] = set()
         for piece in pieces if isinstance(pieces, list) else ():
             if isinstance(piece, Mapping):
                 self._add(piece, named)
@@ -92,11 +93,12 @@ class ToolCalls:
             for call, call_id in zip(calls, self._unique_ids(calls), strict=True)
         )
 
-    def _add(self, piece: Mapping[str, Any], named: list[_Call]) -> None:
+    def _add(self, piece: Mapping[str, Any], named: set[_Call]) -> None:
         function = piece.get("function")
         function = function if isinstance(function, Mapping) else {}
         call_id, name = _text(piece.get("id")), _text(function.get("name"))
         arguments = _arguments(function.get("arguments"))
+        self.length += len(arguments)
         index = piece.get("index")
         index = index if isinstance(index, int) else None
         call = self._meant(call_id, index, name, arguments)
@@ -110,7 +112,7 @@ class ToolCalls:
         if call_id:
             self._by_id[call_id] = call
         if name:
-            named.append(call)
+            named.add(call)
         extra = {k: v for k, v in piece.items() if k not in _KNOWN and v is not None}
         call.add(call_id, name, arguments, extra)
 
@@ -119,10 +121,11 @@ class ToolCalls:
         at_index = last if index is None else self._by_index.get(index)
         if not call_id:
             return at_index or (None if name else last)
-        if at_index is None or at_index.id == call_id:
-            return at_index or self._by_id.get(call_id)
-        if call_id in self._by_id:
-            return self._by_id[call_id]
+        if at_index is not None and at_index.id == call_id:
+            return at_index
+        if at_index is None or call_id in self._by_id:
+            return self._by_id.get(call_id)
+        # A new id: late for the call that is open, another one for it, or a new call's.
         if at_index.whole and arguments:
             return None
         if not at_index.id:
@@ -130,17 +133,17 @@ class ToolCalls:
         return at_index if arguments and not name else None
 
     def _unique_ids(self, calls: Sequence[_Call]) -> list[str]:
-        taken = {call.id for call in calls}
-        unique: list[str] = []
+        given = {call.id for call in calls}
+        unique: dict[str, None] = {}
         number = 0
         for call in calls:
             call_id = call.id
             while not call_id or call_id in unique:
                 number += 1
                 made_up = f"{self._id_prefix}_{number}"
-                call_id = "" if made_up in taken else made_up
-            unique.append(call_id)
-        return unique
+                call_id = "" if made_up in given else made_up
+            unique[call_id] = None
+        return list(unique)
 
 
 def _repeats(call: _Call, call_id: str, arguments: str) -> bool:
@@ -149,9 +152,9 @@ def _repeats(call: _Call, call_id: str, arguments: str) -> bool:
 
 
 def _opens_another(
-    call: _Call, call_id: str, name: str, arguments: str, named: Sequence[_Call]
+    call: _Call, call_id: str, name: str, arguments: str, named: Collection[_Call]
 ) -> bool:
-    if not name:
+    if not name or not call.name:
         return False
     if call.whole:
         return bool(arguments) or name != call.name
@@ -168,4 +171,4 @@ def _arguments(value: Any) -> str:
         return value
     if value is None or value == []:  # PHP's empty object
         return ""
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

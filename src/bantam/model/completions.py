@@ -18,6 +18,7 @@ from bantam.model.calls import ToolCalls
 from bantam.model.inband import error_in
 from bantam.model.jsontext import SurrogatePairs, parsed
 from bantam.model.reasoning import Delta, ProviderState, ThinkTags, reasoning_of, text_of
+from bantam.model.sse import MAX_ANSWER_BYTES, AnswerTooLarge
 from bantam.model.usage import Usage, usage_in
 
 # -- the request ------------------------------------------------------------------------------
@@ -94,6 +95,7 @@ class Assembler:
         self._calls = ToolCalls(call_id_prefix)
         self._state = ProviderState()
         self._any_delta = False
+        self._length = 0  # characters, beside those of calls and state
         self._message: Message | None = None
         self._error: ModelError | None = None
 
@@ -219,13 +221,18 @@ class Assembler:
 
     def _take_delta(self, delta: Mapping[str, Any]) -> None:
         self._any_delta = True
-        self._reason(self._reasoning_pairs.feed(reasoning_of(delta)))
-        self._record(self._tags.feed(self._text_pairs.feed(text_of(delta.get("content")))))
-        self._refusal.append(text_of(delta.get("refusal")))
+        reasoning, text = reasoning_of(delta), text_of(delta.get("content"))
+        refusal = text_of(delta.get("refusal"))
+        self._reason(self._reasoning_pairs.feed(reasoning))
+        self._record(self._tags.feed(self._text_pairs.feed(text)))
+        self._refusal.append(refusal)
         # The old single function; servers that send both send it twice.
         legacy = {"function": delta.get("function_call")} if delta.get("function_call") else None
         self._calls.feed(delta.get("tool_calls") or legacy)
         self._state.add(delta)
+        self._length += len(reasoning) + len(text) + len(refusal)
+        if self._length + self._calls.length + self._state.length > MAX_ANSWER_BYTES:
+            raise AnswerTooLarge("the answer", MAX_ANSWER_BYTES)
 
     def _reason(self, text: str) -> None:
         self._record([ReasoningDelta(text)] if text else [])

@@ -19,8 +19,8 @@ MAX_DEPTH: Final = 100
 _JSON: Final = json.JSONDecoder(parse_constant=lambda _: None)
 _OPENING: Final = re.compile(r"[{\[]")
 _OUTSIDE_STRINGS: Final = re.compile(r'[{}\[\]"]')
-# A backslash and what it escapes, or the one whose character comes with the next piece.
-_INSIDE_STRINGS: Final = re.compile(r'\\(?:.|\n)?|"')
+# The rest of a string, up to its quote or to a backslash whose character is not here yet.
+_REST_OF_STRING: Final = re.compile(r'(?:[^"\\]++|\\[\s\S])*+')
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
@@ -78,27 +78,33 @@ class Nesting:
         if self._escaped and position < len(piece):
             self._escaped = False
             position += 1
-        while mark := self._next_mark(piece, position):
+        while True:
+            if self._in_string:
+                position = self._behind_string(piece, position)
+            mark = _OUTSIDE_STRINGS.search(piece, position)
+            if mark is None:
+                return None
             position = mark.end()
             if self._closes(mark[0]):
                 return position
-        return None
 
-    def _next_mark(self, piece: str, position: int) -> re.Match[str] | None:
-        marks = _INSIDE_STRINGS if self._in_string else _OUTSIDE_STRINGS
-        return marks.search(piece, position)
+    def _behind_string(self, piece: str, position: int) -> int:
+        rest = _REST_OF_STRING.match(piece, position)
+        assert rest  # it matches the empty string
+        stop = piece[rest.end() : rest.end() + 1]
+        self._in_string = stop != '"'
+        self._escaped = stop == "\\"
+        return rest.end() + 1
 
     def _closes(self, mark: str) -> bool:
         match mark:
             case '"':
-                self._in_string = not self._in_string
+                self._in_string = True
             case "{" | "[":
                 self._depth += 1
-            case "}" | "]":
+            case _:
                 self._depth = max(0, self._depth - 1)
                 return self._depth == 0
-            case "\\":
-                self._escaped = True
         return False
 
 

@@ -98,7 +98,7 @@ class ThinkTags:
                 return self._in_block(self._tag + piece)
             case _Stage.BEHIND:
                 return self._behind_block(piece)
-            case _Stage.TEXT:
+            case _:
                 return _deltas(TextDelta, piece)
 
     def close(self) -> list[Delta]:
@@ -147,6 +147,7 @@ class ProviderState:
     """The members of an assistant message that its provider wants back, from deltas or whole."""
 
     def __init__(self) -> None:
+        self.length = 0  # about the characters held so far
         self._values: dict[str, Any] = {}
         self._fragments: dict[str, list[Any]] = {}
 
@@ -158,6 +159,7 @@ class ProviderState:
         for name in _STATE_LISTS:
             if isinstance(delta.get(name), list):
                 self._fragments.setdefault(name, []).extend(delta[name])
+                self.length += len(str(delta[name]))
 
     def collected(self, *, streamed: bool) -> dict[str, Any]:
         """Return the members, lists in order; fragments are joined if they were `streamed`."""

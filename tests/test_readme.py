@@ -1,0 +1,79 @@
+"""README says what is true: its tables equal the code's, and its snippets run."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from llmserver import LLMServer, text
+
+from bantam.core.errors import ExitStatus
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text("utf-8")
+
+
+def snippets(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+
+
+def test_the_table_of_exit_statuses_is_the_codes() -> None:
+    table = README[README.index("| exit status |") :].split("\n\n")[0]
+    shown = {
+        int(number)
+        for row in re.findall(r"^\| ([\d, ]+) \|", table, re.MULTILINE)
+        for number in row.split(",")
+    }
+    assert shown == {int(status) for status in ExitStatus}
+
+
+@pytest.mark.parametrize("snippet", snippets("python"))
+def test_a_python_snippet_runs(snippet: str, tmp_path: Path) -> None:
+    with LLMServer([text("Two files.")]) as server:
+        code = snippet.replace("http://127.0.0.1:8080/v1", server.url)
+        assert code != snippet
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=tmp_path,
+            env={**os.environ, "HOME": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "Two files.", "")
+
+
+@pytest.mark.parametrize(
+    "line", [line for block in snippets("sh") for line in block.splitlines() if "bantam" in line]
+)
+def test_a_shell_line_works(line: str, tmp_path: Path) -> None:
+    bin_folder = tmp_path / "bin"
+    bin_folder.mkdir()
+    (bin_folder / "bantam").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m bantam.cli "$@"\n')
+    (bin_folder / "bantam").chmod(0o755)
+    # jq is the reader's; what it is asked for here is that each line parses.
+    (bin_folder / "jq").write_text(
+        f'#!/bin/sh\nexec "{sys.executable}" -c "import json, sys; '
+        "print([json.loads(line) for line in sys.stdin][-1]['text'])\"\n"
+    )
+    (bin_folder / "jq").chmod(0o755)
+    (tmp_path / "prompt.txt").write_text("Say hello.")
+    subprocess.run(["git", "init", "-q", "."], cwd=tmp_path, check=True)
+    with LLMServer([text("Hello.")]) as server:
+        (tmp_path / ".bantam.cfg").write_text(f"endpoint={server.url}\n")
+        done = subprocess.run(
+            ["sh", "-c", line],
+            cwd=tmp_path,
+            env={**os.environ, "HOME": str(tmp_path), "PATH": f"{bin_folder}:{os.environ['PATH']}"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    answer = (tmp_path / "answer.md").read_text() if "> answer.md" in line else done.stdout
+    assert answer.strip() == "Hello."

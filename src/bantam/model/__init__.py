@@ -1,5 +1,6 @@
 """Talking to a model. httpx lives here alone.
 
-Order of import, lowest first: sse, jsontext, usage, inband, reasoning, calls, completions,
-failures, quirks, retry, origins, proxies, dialects, transports, replay, catalogue, attempt, client.
+Order of import, lowest first: sse, jsontext, body, usage, inband, reasoning, calls,
+completions, failures, refusals, quirks, retry, origins, proxies, dialects, compression, transports,
+replay, catalogue, attempt, client.
 """

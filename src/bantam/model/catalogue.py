@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from bantam.core.cancel import Cancel
-from bantam.model.failures import Failure
 from bantam.model.transports import End, Head, HTTPExchange, HTTPTransport
 
 _PATIENCE_S: Final = 5.0
@@ -33,10 +32,18 @@ _WINDOW_FIELDS: Final = (
 class Catalogue:
     """The endpoint's models, asked once."""
 
-    def __init__(self, transport: HTTPTransport | None, model: str, configured: int) -> None:
+    def __init__(
+        self,
+        transport: HTTPTransport | None,
+        model: str,
+        configured: int,
+        *,
+        patience_s: float = _PATIENCE_S,
+    ) -> None:
         self._transport = transport
         self._model = model
         self._exchange: HTTPExchange | None = None
+        self._patience_s = patience_s
         self._deadline = 0.0
         self._body = bytearray()
         self._wait_s = _SHORT_WAIT_S
@@ -47,21 +54,27 @@ class Catalogue:
         """Ask, if that was not done and there is somebody to ask."""
         if self._transport is not None and self._exchange is None:
             self._exchange = self._transport.fetch()
-            self._deadline = time.monotonic() + _PATIENCE_S
+            self._deadline = time.monotonic() + self._patience_s
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing more can come: it was told, or given up, or there is nobody to ask."""
+        return self._transport is None
 
     def refresh(self, cancel: Cancel) -> None:
         """Take what has come; set `window` and `source` if it was the whole answer.
 
-        Waits 0.2 s, the first time alone. Raises Interrupted.
+        Waits 0.2 s in all, the first time alone. Raises Interrupted.
         """
         exchange = self._exchange
         if exchange is None or self._transport is None:
             return
+        until = time.monotonic() + self._wait_s
+        self._wait_s = 0.0
         try:
-            while not self._take(cancel, exchange):
+            while not self._take(exchange, max(0.0, until - time.monotonic()), cancel):
                 pass
         except TimeoutError:
-            self._wait_s = 0.0
             if time.monotonic() < self._deadline:
                 return
         self.close()
@@ -73,9 +86,9 @@ class Catalogue:
             self._transport.close()
         self._transport = None
 
-    def _take(self, cancel: Cancel, exchange: HTTPExchange) -> bool:
-        """Take one item; return whether it was the last that counts."""
-        item = cancel.get(exchange.inbox, self._wait_s)
+    def _take(self, exchange: HTTPExchange, wait_s: float, cancel: Cancel) -> bool:
+        """Take one item; return whether it was the last that counts. Raises TimeoutError."""
+        item = cancel.get(exchange.inbox, wait_s)
         match item:
             case Head(status):
                 return status != 200
@@ -86,7 +99,7 @@ class Catalogue:
                 if (window := window_of(self._model, bytes(self._body))) is not None:
                     self.window, self.source = window, "/models"
                 return True
-            case Failure():
+            case _:  # a Failure
                 return True
 
 

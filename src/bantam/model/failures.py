@@ -4,20 +4,34 @@ Servers wrap the same facts in a dozen shapes, and proxies answer with pages of 
 reads them all into one value; `retry` and `quirks` decide on that value alone.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from http import HTTPStatus
 from typing import Any, Final
 
-from bantam.core.errors import ModelError
+from bantam.core.errors import BantamError, ModelError
+from bantam.model.inband import error_text
+from bantam.model.jsontext import parsed
 
 # One line of a stranger's text is enough to know what happened.
 _MESSAGE_LIMIT: Final = 500
-_PAGE: Final = re.compile(r"\s*<(?:!doctype|html|head|body|\?xml)", re.IGNORECASE)
-_TEMPLATE: Final = re.compile(r"jinja|chat.?template|template error", re.IGNORECASE)
+# Behind these many characters no server names a cause.
+_WORDS_LIMIT: Final = 4000
+_PAGE: Final = re.compile(r"<[!?a-z]", re.IGNORECASE)
+_TITLE: Final = re.compile(r"<(title|h1)\b[^>]*>(.*?)</\1", re.IGNORECASE | re.DOTALL)
+_TAG: Final = re.compile(r"<[^>]*>")
+_TEMPLATE: Final = re.compile(
+    r"jinja|chat.?template|template error|roles must alternate", re.IGNORECASE
+)
+# Local servers take any word as a key: to hide `none` would only spoil the message.
+_SHORTEST_SECRET: Final = 8
+# Where a server names the member of the request that it speaks of: OpenAI, Google, FastAPI.
+_NAMING: Final = ("param", "field", "loc")
+# Where it shows what it got: the user's words, not its own.
+_ECHOES: Final = frozenset({"input", "body"})
 
 
 class Kind(Enum):
@@ -32,21 +46,50 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Named:
+    """A member of the request that the server names, `messages.3.content`, and what it says."""
+
+    path: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
-    """One failed attempt. `reason` is short; `message` is the server's own first line, if any."""
+    """One failed attempt. `reason` is short; `message` is the server's own first line, if any.
+
+    `said`: all that the server said, its codes too, where that is more than the message.
+    """
 
     kind: Kind
     reason: str
     message: str = ""
     status: int | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
-    code: str = ""
-    named: frozenset[str] = frozenset()  # the members of the request that the server named
+    said: str = ""
+    named: tuple[Named, ...] = ()
+    is_page: bool = False  # HTML in place of JSON
 
     @property
-    def is_page(self) -> bool:
+    def words(self) -> str:
+        """What the server said, to be searched for a cause."""
+        return self.said or self.message
+
+    @property
+    def will_recur(self) -> bool:
         """Whether an error page or a chat template spoke: it will say the same nine times over."""
-        return bool(_PAGE.match(self.message) or _TEMPLATE.search(self.message))
+        return self.is_page or bool(_TEMPLATE.search(self.words))
+
+    def hiding(self, secret: str | None) -> "Failure":
+        """Return the same with `[key]` for `secret`: some servers say the key that they refuse."""
+        if secret is None or len(secret) < _SHORTEST_SECRET:
+            return self
+        return replace(
+            self,
+            reason=self.reason.replace(secret, "[key]"),
+            message=self.message.replace(secret, "[key]"),
+            said=self.said.replace(secret, "[key]"),
+            headers={k: v.replace(secret, "[key]") for k, v in self.headers.items()},
+        )
 
     def __str__(self) -> str:
         if not self.message or self.message in self.reason:
@@ -64,21 +107,50 @@ class AttemptFailed(ModelError):
 
 def rejection(status: int, reason: str, headers: Mapping[str, str], body: bytes) -> Failure:
     """Return what an error response says. `headers` has lower-case names."""
-    text = body.decode("utf-8", "replace").strip()
-    try:
-        facts = json.loads(text)
-    except (ValueError, RecursionError):
-        facts = text
-    message = next(_messages(facts), "")
+    text = body.decode("utf-8-sig", "replace").strip()
+    is_page = _PAGE.match(text) is not None
+    said = (
+        _page_title(text[:_WORDS_LIMIT])
+        if is_page
+        else ""
+        if _is_binary(text)
+        else error_text(text)
+    )
+    mappings = list(_mappings(text))
+    codes = [
+        code for m in mappings for key in ("code", "type") if isinstance(code := m.get(key), str)
+    ]
     return Failure(
         Kind.STATUS,
         status_line(status, reason),
-        first_line(message),
+        first_line(said),
         status,
         headers,
-        code=" ".join(_members(facts, ("code", "type"))),
-        named=frozenset(_members(facts, ("param", "loc"))),
+        said=": ".join([*codes, said])[:_WORDS_LIMIT],
+        named=tuple(_named(mappings)),
+        is_page=is_page,
     )
+
+
+def network_failure(error: Exception) -> Failure:
+    """Return what went wrong in words; only what may pass by itself is worth a repeat."""
+    text = first_line(str(error)) or type(error).__name__
+    if isinstance(error, BantamError):
+        return Failure(Kind.FINAL, text)
+    # By name: where httpx itself cannot be imported, this still has to work.
+    names = {kind.__name__ for kind in type(error).__mro__}
+    if "CERTIFICATE_VERIFY_FAILED" in text:
+        hint = "if the authority is your own, name its file in SSL_CERT_FILE"
+        return Failure(Kind.FINAL, f"the server's certificate was not accepted: {text}; {hint}")
+    if "LocalProtocolError" in names:
+        # Its text quotes the header, and so the key.
+        text = "HTTP cannot carry one of its headers; is the key one line of plain characters?"
+        return Failure(Kind.FINAL, f"the request could not be made: {text}")
+    if "TransportError" in names and "UnsupportedProtocol" not in names:
+        return Failure(Kind.CONNECTION, f"connection failed: {text}")
+    if "error" in names and type(error).__module__ == "zlib":
+        return Failure(Kind.BROKEN, f"the answer's compression is broken: {text}")
+    return Failure(Kind.FINAL, f"the request could not be made: {type(error).__name__}: {text}")
 
 
 def status_line(status: int, reason: str = "") -> str:
@@ -101,33 +173,39 @@ def first_line(text: str) -> str:
     return line if len(line) <= _MESSAGE_LIMIT else line[:_MESSAGE_LIMIT] + "…"
 
 
-def _messages(facts: Any) -> Iterator[str]:
-    """Yield the texts of an error body that are meant for people, the likeliest first."""
-    match facts:
-        case str() if facts:
-            yield facts
+def _page_title(page: str) -> str:
+    """Return what an HTML page is called, else its first words."""
+    from html import unescape
+
+    found = _TITLE.search(page)
+    return " ".join(unescape(_TAG.sub(" ", found[2] if found else page)).split())
+
+
+def _is_binary(text: str) -> bool:
+    return "\0" in text or text.count("\ufffd") * 4 > len(text)
+
+
+def _mappings(value: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield every object of an error body, also of JSON inside its texts (OpenRouter's `raw`)."""
+    match value:
+        case str() if value.lstrip().startswith(("{", "[")):
+            with suppress(ValueError, RecursionError):
+                yield from _mappings(parsed(value))
         case Mapping():
-            for key in ("error", "message", "detail", "msg", "errors", "title"):
-                yield from _messages(facts.get(key))
+            yield value
+            for key, inner in value.items():
+                if key not in _ECHOES:
+                    yield from _mappings(inner)
         case list():
-            for item in facts:
-                yield from _messages(item)
+            for inner in value:
+                yield from _mappings(inner)
 
 
-def _members(facts: Any, keys: tuple[str, ...]) -> Iterator[str]:
-    """Yield every text that stands under one of `keys`, at any depth of an error body."""
-    match facts:
-        case Mapping():
-            for key, value in facts.items():
-                if key in keys:
-                    yield from (value,) if isinstance(value, str) else _texts(value)
-                else:
-                    yield from _members(value, keys)
-        case list():
-            for item in facts:
-                yield from _members(item, keys)
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, list):
-        yield from (item for item in value if isinstance(item, str))
+def _named(mappings: list[Mapping[str, Any]]) -> Iterator[Named]:
+    for mapping in mappings:
+        words = " ".join(value for value in mapping.values() if isinstance(value, str))
+        for place in (mapping.get(key) for key in _NAMING):
+            parts = place if isinstance(place, list) else re.split(r"[.\[\]]+", str(place or ""))
+            path = ".".join(str(part) for part in parts if part != "").removeprefix("body.")
+            if path:
+                yield Named(path, words)

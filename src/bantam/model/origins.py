@@ -8,8 +8,9 @@ key of the environment goes only where it belongs.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Final
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from bantam.core.errors import ConfigError, UntrustedEndpoint
 
@@ -26,7 +27,10 @@ KNOWN_HOSTS: Final = frozenset(
         "generativelanguage.googleapis.com",  # ai.google.dev/gemini-api/docs/openai
     }
 )
-_OPENAI_HOST: Final = "api.openai.com"
+_OPENAI: Final = "https://api.openai.com"
+# Narrower than what a URL may hold: nothing here can be read in two ways.
+_NETLOC: Final = re.compile(r"(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::[0-9]*)?", re.IGNORECASE)
+_ABSOLUTE: Final = re.compile(r"\w+://[/~]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +69,28 @@ def origin(endpoint: str) -> str:
     if scheme not in ("http", "https"):
         what = "a URL with http://, https://, run:// or replay://"
         raise ConfigError(f"endpoint={endpoint!r} is not {what}; write endpoint=https://host/v1")
+    netloc = re.split(r"[/?#]", endpoint.partition("://")[2], maxsplit=1)[0]
+    if "@" in netloc:
+        # A name before an @ is made to be misread as the host. It may be a key, so no quote here.
+        raise ConfigError("endpoint holds a name before its host; a key belongs into api_key")
+    # urlsplit drops tabs and line ends without a word; other clients read a backslash as a slash.
+    if not _NETLOC.fullmatch(netloc) or not endpoint.isprintable() or " " in endpoint:
+        raise ConfigError(
+            f"endpoint={endpoint!r} is no plain URL; write endpoint=https://host/v1, "
+            "a host with other letters than a to z in its xn-- form"
+        )
     try:
         parts = urlsplit(endpoint)
-        host, port = parts.hostname or "", parts.port
+        host, port = _host(parts), parts.port
     except ValueError as error:
         raise ConfigError(f"endpoint={endpoint!r} is no valid URL: {error}") from None
-    # A name before an @ is made to be misread as the host; blanks and controls have no place.
-    if not host or "@" in parts.netloc or not endpoint.isprintable() or " " in endpoint:
-        raise ConfigError(f"endpoint={endpoint!r} is no plain URL; write endpoint=https://host/v1")
-    host = f"[{host}]" if ":" in host else host
     standard = {"http": 80, "https": 443}[scheme]
     return f"{scheme}://{host}" + (f":{port}" if port not in (None, standard) else "")
+
+
+def _host(parts: SplitResult) -> str:
+    host = parts.hostname or ""
+    return f"[{IPv6Address(host)}]" if ":" in host else host
 
 
 def host_of(endpoint: str) -> str:
@@ -90,9 +105,11 @@ def is_loopback(host: str) -> bool:
     >>> is_loopback("127.0.0.1"), is_loopback("127.0.0.1.example.com"), is_loopback("::1")
     (True, False, True)
     """
-    if host in ("localhost", "::1"):
-        return True
-    return re.fullmatch(r"127(\.\d{1,3}){3}", host) is not None
+    try:
+        address = IPv6Address(host) if ":" in host else IPv4Address(host)
+    except AddressValueError:  # 127.1, 0x7f000001 and 2130706433 too: a resolver's matter
+        return host == "localhost"
+    return address.is_loopback
 
 
 def check_trust(endpoint: str, *, source: str, trust: bool, environ: Mapping[str, str]) -> None:
@@ -105,16 +122,32 @@ def check_trust(endpoint: str, *, source: str, trust: bool, environ: Mapping[str
     host = host_of(endpoint)
     if source in ("-o", "default") or trust or is_loopback(host):
         return
-    if host in KNOWN_HOSTS and name == f"https://{host}":
-        return
-    accepted = {word.strip().rstrip("/") for word in environ.get("BANTAM_TRUST", "").split(",")}
-    if accepted & {name, endpoint.rstrip("/")}:
+    if name in {f"https://{known}" for known in KNOWN_HOSTS} or _is_accepted(name, environ):
         return
     does = "gets your prompts" if host else "plays the model"
+    fix = "add --trust" + (f", or set BANTAM_TRUST={name}" if _can_be_named(name) else "")
     raise UntrustedEndpoint(
         f"{source}: endpoint={endpoint} {does}, and Bantam runs what it answers; nothing was sent. "
-        f"If you want that, add --trust, or set BANTAM_TRUST={name}"
+        f"If you want that, {fix}"
     )
+
+
+def _is_accepted(name: str, environ: Mapping[str, str]) -> bool:
+    """Whether BANTAM_TRUST names this origin."""
+    words = environ.get("BANTAM_TRUST", "").split(",")
+    return _can_be_named(name) and any(_is_origin(word.strip(), name) for word in words)
+
+
+def _is_origin(word: str, name: str) -> bool:
+    try:
+        return origin(word) == name
+    except ConfigError:
+        return False  # accepts nothing
+
+
+def _can_be_named(name: str) -> bool:
+    """Whether `name` means the same in every folder; `run://./model.sh` is another each time."""
+    return name.startswith("http") or _ABSOLUTE.match(name) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,13 +171,14 @@ def key_for(
 
     OPENAI_API_KEY goes to api.openai.com and the loopback alone; elsewhere it is left out and
     that is said. Raises ConfigError for a key that no header can hold, and for any key that would
-    go over plain http to another machine without `trust`.
+    go over plain http to another machine that nobody has accepted.
     """
-    host, name = host_of(endpoint), origin(endpoint)
+    name = origin(endpoint)
+    host = host_of(endpoint)
     value, notice = configured, None
     if value is None and (value := environ.get("OPENAI_API_KEY") or None):
         source = "OPENAI_API_KEY"
-        if not (is_loopback(host) or name == f"https://{_OPENAI_HOST}"):
+        if not (is_loopback(host) or name == _OPENAI):
             notice = f"OPENAI_API_KEY is not sent to {name}; to use a key there, set api_key"
             value = None
     if not host or value is None:
@@ -153,8 +187,10 @@ def key_for(
         raise ConfigError(
             f"{source}: the key holds characters that no HTTP header can; copy it anew"
         )
-    if name.startswith("http:") and not is_loopback(host) and not trust:
+    accepted = trust or is_loopback(host) or _is_accepted(name, environ)
+    if name.startswith("http:") and not accepted:
         raise ConfigError(
-            f"{source}: the key would go unencrypted to {name}; use https://, or add --trust"
+            f"{source}: the key would go unencrypted to {name}; use https://, or add --trust, "
+            f"or set BANTAM_TRUST={name}"
         )
     return Key(value, source)

@@ -4,12 +4,19 @@ httpx would read them itself, and .netrc and more with them; here the order is S
 and nothing is read but what is named.
 """
 
+import re
 import ssl
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from glob import iglob
+from ipaddress import ip_address, ip_network
 from typing import Final
 from urllib.parse import urlsplit
 
+from bantam.core.errors import ConfigError
+
+_SCHEMES: Final = ("http", "https", "socks5", "socks5h")
+_PLACE: Final = re.compile(r"([\w.-]+|\[[0-9a-f:.]+\])(:\d{1,5})?", re.ASCII | re.IGNORECASE)
+_PORTS: Final = {"http": 80, "https": 443}
 # Where Linux distributions and BSDs keep the system's authorities as hashed files. Pointing
 # OpenSSL there costs a fraction of a millisecond; parsing a bundle costs tens.
 _HASHED_FOLDERS: Final = ("/etc/ssl/certs", "/etc/pki/tls/certs", "/etc/openssl/certs")
@@ -19,61 +26,94 @@ def proxy_for(url: str, environ: Mapping[str, str]) -> str | None:
     """Return the URL of the proxy for `url`, None for a direct connection.
 
     SOCKS_PROXY, then the scheme's own variable, then ALL_PROXY; lower-case names win, as in curl.
-    NO_PROXY names hosts to reach directly: exact names, `.suffix`, `host:port`, or `*`.
+    NO_PROXY names hosts to reach directly: names (their subdomains too), `host:port`, addresses,
+    networks such as 10.0.0.0/8, or `*`. Raises ConfigError for a proxy that cannot be used.
     """
     parts = urlsplit(url)
-    if _is_exempt(parts.hostname or "", parts.port, _variable(environ, "no_proxy")):
+    host, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme)
+    _, direct = _variable(environ, "no_proxy")
+    if any(_covers(entry, host, port) for entry in re.split(r"[,\s]+", direct)):
         return None
-    if socks := _variable(environ, "socks_proxy"):
-        return _with_scheme(socks, "socks5")
-    proxy = _variable(environ, f"{parts.scheme}_proxy") or _variable(environ, "all_proxy")
-    return _with_scheme(proxy, "http") if proxy else None
+    for name in ("socks_proxy", f"{parts.scheme}_proxy", "all_proxy"):
+        variable, proxy = _variable(environ, name)
+        if proxy:
+            return _proxy_url(variable, proxy, "socks5" if name == "socks_proxy" else "http")
+    return None
 
 
-def _variable(environ: Mapping[str, str], name: str) -> str:
-    return (environ.get(name) or environ.get(name.upper()) or "").strip()
+def _variable(environ: Mapping[str, str], name: str) -> tuple[str, str]:
+    """Return the variable that is set, and its value; `""` for none."""
+    values = ((written, environ.get(written, "").strip()) for written in (name, name.upper()))
+    return next(((written, value) for written, value in values if value), (name, ""))
 
 
-def _with_scheme(proxy: str, scheme: str) -> str:
+def _proxy_url(variable: str, proxy: str, usual: str) -> str:
     """Return `proxy` as httpx takes it: desktops write socks://, and a bare host:port is common."""
-    if "://" not in proxy:
-        return f"{scheme}://{proxy}"
-    given, _, rest = proxy.partition("://")
-    return f"socks5://{rest}" if given.lower() == "socks" else proxy
+    scheme, found, rest = proxy.rpartition("://")
+    scheme = scheme.lower() if found else usual
+    scheme = "socks5" if scheme == "socks" else scheme
+    # The text may hold a password: it is not shown.
+    if scheme not in _SCHEMES:
+        raise ConfigError(
+            f"{variable}: a proxy of this kind cannot be used; write http://host:port, "
+            "https://host:port, socks5://host:port or socks5h://host:port"
+        )
+    credentials, at, place = rest.partition("/")[0].rpartition("@")
+    if not _PLACE.fullmatch(place) or not _has_port_in_range(place):
+        raise ConfigError(f"{variable} holds no address of a proxy; write {scheme}://host:port")
+    return f"{scheme}://{credentials}{at}{place}"
 
 
-def _is_exempt(host: str, port: int | None, no_proxy: str) -> bool:
-    for entry in no_proxy.replace(",", " ").split():
-        name = entry.lower().strip("[]")
-        if name == "*" or name in (host, f"{host}:{port}"):
-            return True
-        if host.endswith("." + name.lstrip("*").lstrip(".")):
-            return True
-    return False
+def _has_port_in_range(place: str) -> bool:
+    try:
+        return urlsplit(f"//{place}").port != 0
+    except ValueError:
+        return False
 
 
-def tls_context(url: str, environ: Mapping[str, str]) -> ssl.SSLContext:
+def _covers(entry: str, host: str, port: int | None) -> bool:
+    """Whether one entry of NO_PROXY means this host and port."""
+    name = entry.lower()
+    if "]:" in name or name.count(":") == 1:  # more of them: an IPv6 address
+        name, _, wanted = name.rpartition(":")
+        if wanted != str(port):
+            return False
+    name = name.strip("[]")
+    if name == "*":
+        return True
+    try:
+        return ip_address(host) in ip_network(name, strict=False)
+    except ValueError:
+        pass  # one of them is a name
+    name = name.removeprefix("*").removeprefix(".")
+    return bool(name) and f".{host.rstrip('.')}".endswith(f".{name}")
+
+
+def tls_context(
+    url: str, environ: Mapping[str, str], folders: Sequence[str] = _HASHED_FOLDERS
+) -> ssl.SSLContext:
     """Return the context for `url`: SSL_CERT_FILE and SSL_CERT_DIR, else the system's authorities.
 
-    For http:// no authority is loaded: nothing is verified there, and loading costs time.
+    For http:// no authority is loaded: nothing is verified there, and loading costs time. Raises
+    ConfigError for a file that cannot be loaded.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if urlsplit(url).scheme != "https":
         return context
     file, folder = environ.get("SSL_CERT_FILE") or None, environ.get("SSL_CERT_DIR") or None
     if file is None and folder is None:
-        folder = next((f for f in _HASHED_FOLDERS if _has_hashes(Path(f))), None)
-    if file or folder:
-        context.load_verify_locations(file, folder)
-    else:
+        folder = next((f for f in folders if _has_hashes(f)), None)
+    if not (file or folder):
         import certifi
 
-        context.load_verify_locations(certifi.where())
+        file = certifi.where()
+    try:
+        context.load_verify_locations(file, folder)
+    except OSError as error:  # ssl.SSLError is one
+        raise ConfigError(f"SSL_CERT_FILE={file} holds no certificates: {error.strerror}") from None
     return context
 
 
-def _has_hashes(folder: Path) -> bool:
-    try:
-        return any(folder.glob("????????.0"))
-    except OSError:
-        return False
+def _has_hashes(folder: str) -> bool:
+    # Unlike Path.glob, this passes over what may not be read.
+    return any(iglob("????????.0", root_dir=folder))  # noqa: PTH207  see above

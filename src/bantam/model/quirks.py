@@ -5,26 +5,32 @@ read from the server's words, since no two servers use the same code for the sam
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from bantam.core.messages import Message, Role
 from bantam.model.failures import Failure
+from bantam.model.refusals import refused_members
 
 # What servers answer when they do not like the request itself.
 _REFUSALS: Final = frozenset({400, 422})
 _NEVER_DROPPED: Final = frozenset({"model", "messages", "tools", "stream"})
-_UNWANTED: Final = re.compile(
-    r"unsupported|not support|unknown|unrecogni[sz]ed|unexpected|extra|not permitted|not allowed"
-    r"|forbidden|invalid|only|deprecated|cannot|not available|does not",
+_LIMITS: Final = ("max_tokens", "max_completion_tokens")
+# The members that a message must have, and those of a call.
+_OURS: Final = frozenset(
+    {"role", "content", "tool_calls", "tool_call_id", "id", "type", "function"}
+)
+_REASONING: Final = re.compile(
+    r"reasoning_(content|details)|(reasoning|thinking) (content|field|blocks?)", re.IGNORECASE
+)
+_WANTED_BACK: Final = re.compile(
+    r"(passed|sent|given) back|missing|required|without"
+    r"|(must|has to|have to|needs? to|should) (be (passed|sent|provided|included|present|set)"
+    r"|include|contain|have)",
     re.IGNORECASE,
 )
-_REASONING: Final = re.compile(r"reasoning_content|reasoning|thinking", re.IGNORECASE)
-_WANTED_BACK: Final = re.compile(
-    r"pass(ed)? back|must be|required|missing|has to be", re.IGNORECASE
-)
-_BAD_ASSISTANT: Final = re.compile(r"content or tool_calls", re.IGNORECASE)
+_BAD_ASSISTANT: Final = re.compile(r"content\W+or\W+tool_calls", re.IGNORECASE)
 
 
 @dataclass(slots=True)
@@ -38,7 +44,7 @@ class Quirks:
     dropped: set[str] = field(default_factory=set)
     renamed: dict[str, str] = field(default_factory=dict)
     withheld: set[str] = field(default_factory=lambda: {"reasoning_content"})
-    left_out: set[int] = field(default_factory=set)
+    left_out: list[Message] = field(default_factory=list)
     _told: set[str] = field(default_factory=set)
 
     def cure(
@@ -64,11 +70,18 @@ class Quirks:
 
     def history(self, messages: Sequence[Message]) -> list[Message]:
         """Return the conversation without the messages that the endpoint refused."""
-        return [m for index, m in enumerate(messages) if index not in self.left_out]
+        return [message for message in messages if message not in self.left_out]
 
     def messages(self, encoded: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Return encoded messages without the members that this endpoint does not want."""
-        return [{k: v for k, v in m.items() if k not in self.withheld} for m in encoded]
+        """Return encoded messages, and their calls, without what this endpoint does not want."""
+        kept = [self._wanted(message) for message in encoded]
+        for message in kept:
+            if "tool_calls" in message:
+                message["tool_calls"] = [self._wanted(call) for call in message["tool_calls"]]
+        return kept
+
+    def _wanted(self, members: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in members.items() if name not in self.withheld}
 
 
 # The rows. Each returns the line to tell, or None where it does not fit.
@@ -77,71 +90,78 @@ class Quirks:
 def _rename(
     quirks: Quirks, failure: Failure, body: Mapping[str, Any], _: Sequence[Message]
 ) -> str | None:
-    pair = ("max_tokens", "max_completion_tokens")
-    for old, new in (pair, pair[::-1]):
-        if old in body and _names(failure, old) and _mentions(failure.message, new):
+    for old, new in (_LIMITS, _LIMITS[::-1]):
+        # Not back again: if both names are refused, there is no right one.
+        if old not in body or new in body or new in quirks.renamed:
+            continue
+        if _refused(failure, {old}):
             quirks.renamed = {old: new}
             return f"the endpoint wants {new} instead of {old}: renamed for this run"
     return None
 
 
 def _echo(
-    quirks: Quirks, failure: Failure, _body: Mapping[str, Any], _: Sequence[Message]
+    quirks: Quirks, failure: Failure, _: Mapping[str, Any], history: Sequence[Message]
 ) -> str | None:
-    said = failure.message
-    if not (_REASONING.search(said) and _WANTED_BACK.search(said)) or _UNWANTED.search(said):
+    said = failure.words
+    if not (_REASONING.search(said) and _WANTED_BACK.search(said)) or refused_members(failure):
+        return None
+    if "reasoning_content" not in quirks.withheld or not any(m.reasoning for m in history):
         return None
     quirks.withheld.discard("reasoning_content")
     return "the endpoint wants the reasoning of earlier answers back: sent from now on"
 
 
 def _withhold(
-    quirks: Quirks, failure: Failure, _body: Mapping[str, Any], history: Sequence[Message]
+    quirks: Quirks, failure: Failure, body: Mapping[str, Any], _: Sequence[Message]
 ) -> str | None:
-    if failure.status not in _REFUSALS or not _UNWANTED.search(f"{failure.code} {failure.message}"):
-        return None
-    said = " ".join([*failure.named, failure.message])
-    members = {key for message in history for key in message.extra} | {"reasoning_content"}
-    refused = {member for member in members if _mentions(said, member)}
+    calls = [call for message in body["messages"] for call in message.get("tool_calls", ())]
+    sent = {name for members in (*body["messages"], *calls) for name in members}
+    refused = _refused(failure, sent - _OURS, inside="messages")
     if not refused:
         return None
-    quirks.withheld |= refused
-    return f"the endpoint refuses {', '.join(sorted(refused))} in messages: left out from now on"
+    quirks.withheld |= set(refused)
+    return f"the endpoint refuses {', '.join(refused)} in messages: left out from now on"
 
 
 def _drop(
     quirks: Quirks, failure: Failure, body: Mapping[str, Any], _: Sequence[Message]
 ) -> str | None:
-    if failure.status not in _REFUSALS or "messages" in failure.named:
+    refused = _refused(failure, body.keys() - _NEVER_DROPPED)
+    if not refused:
         return None
-    if not (failure.named or _UNWANTED.search(failure.message)):
-        return None
-    for member in body.keys() - _NEVER_DROPPED:
-        if not _names(failure, member):
-            continue
-        sent_as = {new: old for old, new in quirks.renamed.items()}
-        quirks.dropped.add(sent_as.get(member, member))
-        return f"the endpoint refuses {member}: left out for this run"
-    return None
+    set_as = {new: old for old, new in quirks.renamed.items()}
+    quirks.dropped |= {set_as.get(name, name) for name in refused}
+    return f"the endpoint refuses {', '.join(refused)}: left out for this run"
 
 
 def _leave_out(
-    quirks: Quirks, failure: Failure, _body: Mapping[str, Any], history: Sequence[Message]
+    quirks: Quirks, failure: Failure, _: Mapping[str, Any], history: Sequence[Message]
 ) -> str | None:
-    said = [index for index, m in enumerate(history) if m.role is Role.ASSISTANT]
-    if not said or not _BAD_ASSISTANT.search(failure.message):
+    said = [message for message in history if message.role is Role.ASSISTANT]
+    if not said or not _BAD_ASSISTANT.search(failure.words):
         return None
     # Its results go too: `repaired` drops an answer without its call.
-    quirks.left_out = {said[-1]}
+    quirks.left_out = [said[-1]]
     return "the endpoint refuses the last assistant message: left out, trying again"
 
 
-def _names(failure: Failure, member: str) -> bool:
-    """Whether the server speaks of `member`: in the fields made for that, else in its text."""
-    if failure.named:
-        return any(name.split(".")[0] == member for name in failure.named)
-    return _mentions(failure.message, member)
+def _refused(failure: Failure, names: Collection[str], inside: str = "") -> list[str]:
+    """Return those of `names` that `failure` refuses; with `inside`, at any depth there.
+
+    `reasoningEffort` means reasoning_effort: some servers name what they made of it.
+    """
+    if failure.status not in _REFUSALS:
+        return []
+    known = {_plain(name): name for name in names}
+    found: list[str] = []
+    for path in refused_members(failure):
+        parts = path.split(".")
+        # A path that starts elsewhere speaks of another thing of that name.
+        reach = parts if inside and (parts[0] == inside or len(parts) == 1) else parts[:1]
+        found += [known[_plain(part)] for part in reach if _plain(part) in known]
+    return list(dict.fromkeys(found))
 
 
-def _mentions(text: str, member: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(member)}(?!\w)", text) is not None
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()

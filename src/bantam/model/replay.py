@@ -12,23 +12,25 @@ from typing import Any, Final
 
 from bantam.core.cancel import Inbox
 from bantam.core.errors import ConfigError
-from bantam.core.messages import Message, Role, from_api, repaired, to_api
+from bantam.core.messages import Message, Role, from_api, to_api
+from bantam.core.repair import repaired
 from bantam.model.failures import Failure, Kind
 from bantam.model.transports import End, Head, Item
 
 # What both sides of a comparison must agree on.
 _COMPARED: Final = ("role", "content", "tool_calls", "tool_call_id")
 _SHOWN: Final = 80
+_LARGEST_BYTES: Final = 64 * 1024 * 1024  # more is no session but a device or a mistake
 
 
 class ReplayTransport:
     """The recorded answers, one a request."""
 
     def __init__(self, endpoint: str) -> None:
-        """Read the recording. Raises ConfigError if it cannot be read or holds no messages."""
+        """Read the recording. Raises ConfigError if it cannot be read or is no session."""
         self.url = endpoint
         self._recorded = _recorded(endpoint)
-        self._answers = [i for i, m in enumerate(self._recorded) if m.role is Role.ASSISTANT]
+        self._answers = [i for i, m in enumerate(self._recorded) if _is_answer(m)]
         self._given = 0
 
     def send(self, body: bytes) -> "ReplayExchange":
@@ -63,15 +65,24 @@ class ReplayExchange:
 
 
 def _recorded(endpoint: str) -> list[Message]:
-    path = Path(endpoint.removeprefix("replay://")).expanduser()
     try:
-        session = json.loads(path.read_text("utf-8-sig"))
+        with Path(endpoint.partition("://")[2]).expanduser().open("rb") as file:
+            text = file.read(_LARGEST_BYTES + 1)
+        if len(text) > _LARGEST_BYTES:
+            raise ValueError(f"more than {_LARGEST_BYTES} bytes")
+        session = json.loads(text.decode("utf-8-sig"))
         messages = session["messages"] if isinstance(session, Mapping) else session
         return [from_api(message) for message in messages]
     except OSError as error:
         raise ConfigError(f"endpoint={endpoint}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
         raise ConfigError(f"endpoint={endpoint} is no saved session: {error!r:.200}") from None
+
+
+def _is_answer(message: Message) -> bool:
+    """Whether a model said this: an empty answer is asked for again and never stored."""
+    said = message.content.strip() or message.tool_calls
+    return message.role is Role.ASSISTANT and bool(said)
 
 
 def _first_difference(
@@ -111,18 +122,19 @@ def _contrast(old: Any, new: Any) -> str:
 
 def _stream(message: Message) -> Iterator[bytes]:
     """Yield the answer as a server streams it: words, then calls, then the end."""
-    if message.reasoning:
-        yield _chunk({"reasoning_content": message.reasoning})
+    rest = {k: v for k, v in to_api(message).items() if k not in _COMPARED}
+    # The reasoning beside the state that holds it too: two chunks would be read as two reasonings.
+    yield _chunk(rest)
     # At most as many pieces as keep the inbox small; a piece is some words.
     words = message.content.split(" ")
     size = max(1, len(words) // 64)
     for start in range(0, len(words), size):
         piece = " ".join(words[start : start + size])
         yield _chunk({"content": piece if start + size >= len(words) else piece + " "})
-    rest = {k: v for k, v in to_api(message).items() if k not in (*_COMPARED, "reasoning_content")}
     calls = to_api(message).get("tool_calls", ())
     numbered = [call | {"index": index} for index, call in enumerate(calls)]
-    yield _chunk(rest | ({"tool_calls": numbered} if numbered else {}))
+    if numbered:
+        yield _chunk({"tool_calls": numbered})
     yield _chunk({}, "tool_calls" if numbered else "stop")
     yield b"data: [DONE]\n\n"
 

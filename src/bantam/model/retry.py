@@ -15,7 +15,10 @@ from bantam.model.failures import Failure, Kind
 
 WAITS_S: Final = (1, 1, 2, 3, 5, 8, 13, 21, 34)
 LONGEST_WAIT_S: Final = 60.0
-RETRYABLE: Final = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
+_FAR_S: Final = 1e9  # some thirty years: later than that no calendar has to name
+# SPEC section 4's, and 520 to 524: Cloudflare's words for an origin that is away.
+RETRYABLE: Final = frozenset({408, 425, 429, 500, 502, 503, 504, 529, *range(520, 525)})
+_MAY_BE_OVERFLOW: Final = frozenset({400, 413, 422, 500})
 _WORTH_REPEATING: Final = frozenset({Kind.CONNECTION, Kind.SILENCE, Kind.BROKEN})
 
 # Two clients that failed together should not come back together. The second wait's share is the
@@ -23,13 +26,32 @@ _WORTH_REPEATING: Final = frozenset({Kind.CONNECTION, Kind.SILENCE, Kind.BROKEN}
 _JITTER_S: Final = 0.05
 _SECOND_WAIT_MORE_S: Final = 0.2
 
-_SPENT: Final = re.compile(
-    r"insufficient_quota|quota|credit|billing|payment|balance|spend(ing)? limit", re.IGNORECASE
+# A 429 says either "the money is gone" or "not so fast", often with words of both: Gemini's rate
+# limit speaks of quota and billing, OpenAI's of adding a payment method. The first row is never
+# said of a rate, the second is only where no rate is spoken of.
+_SURELY_SPENT: Final = re.compile(
+    r"insufficient.?(quota|balance|credit|fund)|credit balance|(out of|no|used up).{0,9} credits?\b"
+    r"|(billing|spend(ing)?|usage).?(hard.?)?limit",
+    re.IGNORECASE,
 )
-_RATE: Final = re.compile(r"per (second|minute|hour|day)|rate.?limit|too many", re.IGNORECASE)
+_SPENT: Final = re.compile(r"quota|credit|billing|payment|balance|recharge", re.IGNORECASE)
+_RATE: Final = re.compile(
+    r"per.?(second|minute|min|hour)(?![a-z])|rate.?limit|too many|throttl|check quota|\b[RT]PM\b"
+    r"|(retry|try again) (in|after|later|shortly)",
+    re.IGNORECASE,
+)
+# An allowance of a day comes back, but not within the waits here.
+_DAILY: Final = re.compile(
+    r"(per|every|each).?(day|week|month)(?![a-z])|daily|monthly", re.IGNORECASE
+)
+_SOON: Final = re.compile(r"(retry|try again) (in|after)\b", re.IGNORECASE)
+_RETRY_AFTER: Final = ("retry-after", "llm_provider-retry-after")
+_RETRY_AFTER_MS: Final = "retry-after-ms"
 _OVERFLOW: Final = re.compile(
-    r"context.?length|context.?window|context size|maximum context|too many tokens"
-    r"|prompt is too long|exceeds? the (available|model)",
+    r"context.?(length|window|size)|maximum (context|prompt)|too many (input )?tokens"
+    r"|(prompt|input) is too (long|large)|token count.{0,40}exceeds|maximum model length"
+    r"|exceeds the (available context|maximum number of (input )?tokens|model's (context|input))"
+    r"|reduce the length|request too large",
     re.IGNORECASE,
 )
 
@@ -52,55 +74,78 @@ def repeats(failure: Failure) -> int:
     """Return how often a request that failed so may be repeated."""
     if failure.kind in _WORTH_REPEATING:
         return len(WAITS_S)
-    if failure.kind is not Kind.STATUS or failure.status not in RETRYABLE:
+    status = failure.status
+    if failure.kind is not Kind.STATUS or status is None or status not in RETRYABLE:
         return 0
-    if failure.status == 429 and _is_spent(failure):
+    if is_overflow(failure) or _is_spent(failure) or _is_for_the_day(failure):
         return 0
-    if failure.is_page:
+    if status >= 500 and failure.will_recur:
         return 1
     return len(WAITS_S)
 
 
 def _is_spent(failure: Failure) -> bool:
-    """Whether a 429 means that money or quota is gone, and not that requests come too fast."""
-    if "insufficient_quota" in failure.code:
+    """Whether quota or credit is gone, and it is not only that requests come too fast."""
+    if failure.status == 402:
         return True
-    return bool(_SPENT.search(failure.message)) and not _RATE.search(failure.message)
+    if failure.status != 429:
+        return False
+    words = failure.words
+    if _SURELY_SPENT.search(words):
+        return True
+    if _is_told_when(failure) or _DAILY.search(words):
+        return False
+    return bool(_SPENT.search(words)) and not _RATE.search(words)
+
+
+def _is_for_the_day(failure: Failure) -> bool:
+    """Whether a 429 is about a day's or month's allowance, and says of no sooner time."""
+    if failure.status != 429 or _is_told_when(failure) or _SOON.search(failure.words):
+        return False
+    return bool(_DAILY.search(failure.words))
+
+
+def _is_told_when(failure: Failure) -> bool:
+    return any(name in failure.headers for name in (*_RETRY_AFTER, _RETRY_AFTER_MS))
 
 
 def is_overflow(failure: Failure) -> bool:
     """Whether the server says that the prompt does not fit the model's window."""
-    if failure.status not in (400, 413, 422, 500):
-        return False
-    return bool(_OVERFLOW.search(f"{failure.code} {failure.message}"))
+    return failure.status in _MAY_BE_OVERFLOW and bool(_OVERFLOW.search(failure.words))
 
 
 def retry_after_s(headers: Mapping[str, str], now: datetime) -> float | None:
     """Return the seconds that the server asks to wait (RFC 9110 10.2.3 and two habits).
 
-    >>> retry_after_s({"retry-after": "7"}, datetime(2026, 1, 1, tzinfo=timezone.utc))
+    >>> retry_after_s({"retry-after": "7"}, datetime(2026, 1, 1, tzinfo=UTC))
     7.0
     """
-    if (milliseconds := _number(headers.get("retry-after-ms", ""))) is not None:
-        return milliseconds / 1000
-    for name in ("retry-after", "llm_provider-retry-after"):
-        value = headers.get(name, "").strip()
-        if not value:
-            continue
-        if (seconds := _number(value)) is not None:
-            return seconds
-        try:
-            date = parsedate_to_datetime(value)
-        except ValueError:
-            continue
-        if date.tzinfo is None:
-            date = date.replace(tzinfo=UTC)
-        return max(0.0, (date - now).total_seconds())
-    return None
+    asked = [_seconds(headers.get(name, ""), now) for name in _RETRY_AFTER]
+    if (milliseconds := _number(headers.get(_RETRY_AFTER_MS, ""))) is not None:
+        asked.append(milliseconds / 1000)
+    # Each is a lower bound.
+    return max((seconds for seconds in asked if seconds is not None), default=None)
+
+
+def _seconds(value: str, now: datetime) -> float | None:
+    """Return the seconds until what a Retry-After says, None if it says nothing sensible."""
+    if (seconds := _number(value)) is not None:
+        return seconds
+    try:
+        date = parsedate_to_datetime(value)
+        return max(0.0, (_aware(date) - now).total_seconds())
+    except (ValueError, OverflowError):
+        return None
+
+
+def _aware(date: datetime) -> datetime:
+    return date if date.tzinfo else date.replace(tzinfo=UTC)
 
 
 def _number(text: str) -> float | None:
-    return float(text) if re.fullmatch(r"\s*\d{1,9}(\.\d{0,9})?\s*", text) else None
+    if not re.fullmatch(r"\s*[0-9]+(\.[0-9]*)?\s*", text):
+        return None
+    return min(float(text), _FAR_S)
 
 
 def error_for(failure: Failure, url: str, tried: int, now: datetime) -> ModelError:
@@ -121,8 +166,10 @@ def error_for(failure: Failure, url: str, tried: int, now: datetime) -> ModelErr
     if status is not None and 300 <= status < 400:
         where = failure.headers.get("location", "nowhere")
         return ModelError(f"{failure}; redirects are not followed: it points to {where}", status)
-    if status == 429 and not repeats(failure):
+    if _is_spent(failure):
         return ModelError(f"{failure}; the quota or credit of this key is used up", status)
+    if _is_for_the_day(failure):
+        return Unavailable(f"{failure}; this allowance is used up: try again later", status)
     if after is not None and after > LONGEST_WAIT_S and repeats(failure):
         when = datetime.fromtimestamp(now.timestamp() + after).astimezone()
         wait = f"the server asks to wait {after:.0f} s, until {when:%Y-%m-%d %H:%M:%S %Z}"

@@ -1,0 +1,98 @@
+"""Which members of a request a server does not take, read from its words.
+
+No two servers use the same sentence, and a wrong reading is worse than none: it would silently
+take away what the user set. So a name counts only where the grammar makes it the thing that is
+refused: named in a field made for that (`param`, `loc`), in quotes or behind a noun such as
+"parameter", or with "is not supported" right behind it. A text that merely holds the word `user`,
+or offers `temperature` among what it knows, refuses nothing.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from bantam.model.failures import Failure
+
+_NOUN = (
+    r"(?:param(?:eter)?|arg(?:ument)?|field|propert(?:y|ie)|option|key|name|setting|attribute)s?"
+)
+_QUOTE = r"['\"`\u2018\u2019\u201c\u201d\[\]()]"
+# `stream_options`, 'body.stream_options', "messages[2].reasoning_content".
+_PATH = r"\b[A-Za-z_]\w*(?:\[\d+\]|\.\w+)*"
+_QUOTED = rf"{_QUOTE}+\s*{_PATH}{_QUOTE}+"
+# One name, or several of them: ['top_k', 'seed']; stream_options, seed.
+_NAMES = rf"(?P<names>{_QUOTE}*{_PATH}{_QUOTE}*(?:,\s*{_QUOTE}*{_PATH}{_QUOTE}*)*)"
+_NOT = (
+    r"(?:not\s+(?:currently\s+)?(?:supported|permitted|allowed|accepted|available|recogni[sz]ed"
+    rf"|valid|an?\s+(?:valid|supported|known)\s+{_NOUN})|unsupported|deprecated|unexpected|unknown"
+    r"|no\s+longer\s+(?:supported|accepted|available))"
+)
+_DOES_NOT = (
+    r"(?:do(?:es)?\s*(?:not|n['\u2019]t)|cannot)\s+(?:support|accept|allow|take|recogni[sz]e)"
+)
+_IS_NOT = rf"(?:is|are|was|were)\s+{_NOT}"
+_FILL = (
+    r"(?:\s+(?:the|this|these|following|request|body|keyword|query|json|input|object|top-level"
+    r"|supplied|provided|given|found|received|in))*"
+)
+_EXTRA = r"extra\s+(?:inputs?|fields?)"
+_UNWANTED: Final = re.compile(
+    rf"{_NOT}|{_DOES_NOT}|unrecogni[sz]ed|extraneous|{_EXTRA}|extra_forbidden|value_error\.extra"
+    r"|forbidden|only\s+the\s+default",
+    re.IGNORECASE,
+)
+_SENTENCES: Final = (
+    # Unsupported parameter: 'x' ...; Unknown name "x": ...; unexpected keyword argument 'x'
+    (
+        r"\b(?:unsupported|unknown|unrecogni[sz]ed|unexpected|extraneous|extra|additional)"
+        rf"{_FILL}\s+(?:{_NOUN}|value){_FILL}\s*:?\s*{_NAMES}"
+    ),
+    # does not support parameters: ['x', 'y']
+    rf"{_DOES_NOT}{_FILL}\s+{_NOUN}\s*:?\s*{_NAMES}",
+    # does not support `x`; does not support x with this model
+    rf"{_DOES_NOT}{_FILL}\s+(?P<names>{_QUOTED})",
+    (
+        rf"{_DOES_NOT}{_FILL}\s+(?P<names>{_PATH})"
+        rf"(?=\s*(?:[=.,;:]|$)|\s+(?:with|for|on|in|when|{_NOUN})\b)"
+    ),
+    # `x` is deprecated; property 'x' is unsupported; but not: role 'x' is not supported
+    rf"(?<!\brole\s)(?<!\brole:\s)(?P<names>{_QUOTED})(?:\s+{_NOUN})?\s+{_IS_NOT}",
+    # parameter x is not supported; the x parameter is not supported
+    rf"\b{_NOUN}\s+(?P<names>{_PATH})\s+{_IS_NOT}",
+    rf"(?P<names>{_PATH})\s+{_NOUN}\s+{_IS_NOT}",
+    # x is not supported with this model: bare, so at the start of a sentence alone
+    (
+        rf"(?:^|[.:;]\s+)(?:setting\s+)?(?P<names>{_PATH})\s+(?:is|are)\s+"
+        r"(?:not\s+supported|unsupported|deprecated|not\s+permitted|no\s+longer\s+supported)"
+    ),
+    # x: Extra inputs are not permitted
+    rf"(?<![\w.])(?P<names>{_PATH}):\s+(?:{_EXTRA}|(?:unsupported|unknown)\s+{_NOUN})",
+    # Extra inputs are not permitted, field: 'x'; Argument not supported on this model: x
+    rf"(?:{_EXTRA}|{_NOUN})\s+(?:(?:is|are)\s+)?{_NOT}[^:.]{{0,40}}:\s*{_NAMES}",
+    # invalid x: only 1 is allowed; `x` may only be set to 1
+    rf"\binvalid\s+(?P<names>{_PATH}):\s+only\b",
+    rf"(?P<names>{_QUOTED}|^{_PATH})\s+(?:may|can|must)\s+only\s+be\b",
+    # `x` and `y` cannot both be specified: the first goes
+    rf"(?P<names>{_QUOTED})\s+and\s+{_QUOTED}\s+(?:cannot|may\s+not|must\s+not)\s+both\b",
+)
+# Pydantic's errors as Python shows them: {'type': 'extra_forbidden', 'loc': ('body', 'x'), ...}
+_SHOWN_PLACE: Final = re.compile(r"extra_forbidden['\"],\s*['\"]loc['\"]:\s*[(\[]([^)\]]*)[)\]]")
+
+
+def refused_members(failure: Failure) -> list[str]:
+    """Return the paths that `failure` refuses, in its order: `temperature`, `messages.2.name`."""
+    found = [named.path for named in failure.named if _UNWANTED.search(named.words)]
+    found += [_dotted(match[1].replace(",", ".")) for match in _SHOWN_PLACE.finditer(failure.words)]
+    return list(dict.fromkeys([*found, *_named_in_sentences(failure.words)]))
+
+
+def _named_in_sentences(words: str) -> Iterator[str]:
+    for sentence in _SENTENCES:
+        for match in re.finditer(sentence, words, re.IGNORECASE):
+            yield from (_dotted(name) for name in match["names"].split(","))
+
+
+def _dotted(text: str) -> str:
+    """Return a path as the others are written: no quotes, numbers between dots, no `body`."""
+    parts = re.findall(r"\w+", text)
+    return ".".join(parts[1:] if parts[:1] == ["body"] else parts)

@@ -6,17 +6,16 @@ import re
 import resource
 import socket
 import stat
-import tempfile
 import threading
 import tracemalloc
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import pytest
+from users import NOBODY, open_folder, ordinary_user
 
 from bantam.core.cancel import Cancel
 from bantam.core.errors import Interrupted, ToolError
@@ -31,7 +30,6 @@ CASES = [
     for line in (Path(__file__).parent / "cases" / "write.jsonl").read_text("utf-8").splitlines()
 ]
 MIB = 1 << 20
-NOBODY = 65534
 
 
 class CancelAtLook(Cancel):
@@ -297,27 +295,6 @@ def test_a_path_with_nul_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match="NUL"):
         write_past_the_toolbox(tmp_path, "a\0b", "x", Cancel())
     assert tree(tmp_path) == {}
-
-
-@contextmanager
-def open_folder() -> Iterator[Path]:
-    """A new folder that every user may write, which those of pytest are not."""
-    with tempfile.TemporaryDirectory() as name:
-        Path(name).chmod(0o777)
-        yield Path(name)
-
-
-@contextmanager
-def ordinary_user() -> Iterator[None]:
-    """Be a user without privileges for so long: root passes every check of access."""
-    if os.geteuid() != 0:
-        yield
-        return
-    os.setresuid(NOBODY, NOBODY, 0)
-    try:
-        yield
-    finally:
-        os.setresuid(0, 0, 0)
 
 
 def test_a_file_protected_from_writing_is_not_replaced() -> None:

@@ -24,7 +24,7 @@ from bantam.core.config import Config
 from bantam.core.errors import BantamError, ConfigError, ExitStatus, Interrupted
 from bantam.core.events import Done, Event, Failure, Notice, Stop, TurnStart, UsageReport, UsageSum
 from bantam.core.messages import Message, Role, ToolCall
-from bantam.core.text import Profile, sanitized
+from bantam.core.text import Profile
 from bantam.model.catalogue import Catalogue
 from bantam.model.client import Client, Settings
 from bantam.model.dialects.native import Native
@@ -74,8 +74,13 @@ class Surroundings:
 
     @classmethod
     def now(cls) -> "Surroundings":
-        """Return this process's."""
-        return cls(Path.cwd(), dict(os.environ), date.today())  # noqa: DTZ011  the user's day
+        """Return this process's. Raises ConfigError if its working directory is gone."""
+        try:
+            here = Path.cwd()
+        except OSError as error:
+            what = "the working directory cannot be used"
+            raise ConfigError(f"{what}: {error.strerror}; go to another folder") from None
+        return cls(here, dict(os.environ), date.today())  # noqa: DTZ011  the user's day
 
 
 @dataclass(slots=True)
@@ -112,9 +117,10 @@ class Agent:
         self.key = _key(config, surroundings.environ, trust=trust)
         self._notices = [self.key.notice] if self.key.notice else []
         self._model = _client(config, self.key, surroundings.environ)
-        self._tools = _toolbox(config, surroundings)
+        executor = LocalExecutor(surroundings.working_directory, surroundings.environ)
+        self._tools = _toolbox(config, executor)
         if not self.log.messages:
-            self.log.append(Message(Role.SYSTEM, self._prompt(surroundings)))
+            self.log.append(Message(Role.SYSTEM, self._prompt(executor, surroundings.today)))
 
     def turn(self, prompt: str, cancel: Cancel | None = None) -> Generator[Event, None, Stop]:
         """Run one turn; yield its events, `Done` last. Errors are in `Done`, none is raised."""
@@ -147,18 +153,18 @@ class Agent:
         """Close the connection."""
         self._model.close()
 
-    def _prompt(self, surroundings: Surroundings) -> str:
-        agents = read_agents(surroundings.working_directory)
+    def _prompt(self, executor: LocalExecutor, today: date) -> str:
+        agents = read_agents(executor.cwd)
         self._notices.extend(agents.notices)
-        folder, _ = sanitized(str(surroundings.working_directory), Profile.STRICT)
         return system_prompt(
             Facts(
-                folder,
-                sys.platform,
-                "bash",
-                surroundings.today,
-                agents.text,
-                self.config.bantam_tools_dir,
+                working_directory=str(executor.cwd),
+                platform=sys.platform,
+                shell=Path(executor.shell).name,
+                day=today,
+                tools=self.config.tools,
+                agents=agents.text,
+                tools_folder=self.config.bantam_tools_dir,
             )
         )
 
@@ -225,6 +231,7 @@ def _client(config: Config, key: Key, environ: Mapping[str, str]) -> Client:
         budget_tokens=config.budget_tokens,
         cache_proof=config.cache_proof,
         min_cacheable_tokens=config.min_cacheable_tokens,
+        secret=key.value,
     )
     transport, models = _transports(config.endpoint, key, environ)
     catalogue = Catalogue(models, config.model, config.context_window)
@@ -252,8 +259,7 @@ def _transports(
     )
 
 
-def _toolbox(config: Config, surroundings: Surroundings) -> Toolbox:
-    executor = LocalExecutor(surroundings.working_directory, surroundings.environ)
+def _toolbox(config: Config, executor: LocalExecutor) -> Toolbox:
     makers = {
         "shell_exec": lambda: shell_tool(
             executor, timeout_s=config.shell_timeout, output_limit=config.tool_output_limit

@@ -67,10 +67,12 @@ def run_turn(
     """
     try:
         for _ in range(max_steps):
+            cancel.check()
             answer = yield from model.reply(log.messages, tools.specs, cancel)
             log.append(answer.message)
             yield Replied(answer.message, answer.finish_reason)
             if answer.fault:
+                yield from _finish_all(f"not run: {answer.fault}", log)
                 raise ModelError(answer.fault)
             if not answer.message.tool_calls:
                 return Stop.FINAL
@@ -82,19 +84,18 @@ def run_turn(
         yield Notice(str(error))
         return Stop.BUDGET
     except Interrupted:
-        for call in unanswered(log.messages):
-            yield _finish(call, Result(INTERRUPTED_RESULT, Status.INTERRUPTED), log)
+        yield from _finish_all(INTERRUPTED_RESULT, log)
         return Stop.INTERRUPTED
     finally:
-        for call in unanswered(log.messages):
-            _finish(call, Result(INTERRUPTED_RESULT, Status.INTERRUPTED), log)
+        # None is left but where the generator was closed or a bug passes through.
+        for _ in _finish_all(INTERRUPTED_RESULT, log):
+            pass
 
 
 def run_call(
     call: ToolCall, log: Log, tools: Toolbox, approve: Approve, cancel: Cancel
 ) -> Generator[Event, None, None]:
     """Check, approve and run one call; log its result, then show it."""
-    began = monotonic()
     try:
         checked = tools.check(call)
     except ToolError as error:
@@ -110,6 +111,7 @@ def run_call(
         return
     cancel.check()
     log.started(call)
+    began = monotonic()
     result = yield from _outputs(call, checked, tools, cancel)
     yield _finish(call, result, log, monotonic() - began)
 
@@ -139,6 +141,12 @@ def _finish(call: ToolCall, result: Result, log: Log, duration_s: float = 0.0) -
         round(duration_s, 3),
         result.files,
     )
+
+
+def _finish_all(text: str, log: Log) -> Iterator[ToolFinished]:
+    """Give each call that has no result yet the result `text`; yield the events that show it."""
+    for call in unanswered(log.messages):
+        yield _finish(call, Result(text, Status.INTERRUPTED), log)
 
 
 def unanswered(messages: Sequence[Message]) -> Iterator[ToolCall]:

@@ -4,16 +4,21 @@ It is sent with every request, so each sentence earns its tokens. Nothing in it 
 session: the day is fixed when the session starts, and there is no clock time.
 """
 
-from collections.abc import Iterator
+import os
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Final
 
-from bantam.core.text import Profile, sanitized
+from bantam.core.text import Profile, removed_note, sanitized, sanitized_output
 
 AGENTS_FILE: Final = "AGENTS.md"
 AGENTS_BYTES: Final = 32 * 1024
+# When to use which; a tool's schema says how.
+_USES: Final = {
+    "shell_exec": "run a command: look around, search, build, test, use any installed program.",
+    "write_file": "create a file, or splice bytes into one; prefer it to shell redirection.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,24 +29,25 @@ class Facts:
     platform: str
     shell: str
     day: date
+    tools: tuple[str, ...] = tuple(_USES)
     agents: str = ""
     tools_folder: str | None = None
 
 
 def system_prompt(facts: Facts) -> str:
     """Return the system prompt."""
+    uses = "\n".join(f"- {name}: {_USES[name]}" for name in facts.tools if name in _USES)
     parts = [
         f"""\
-You are Bantam, an agent in the user's terminal. You have two tools and do the work yourself.
-- shell_exec runs a command: look around, search, build, test, and use any installed program.
-- write_file creates a file or splices bytes into one: prefer it to shell redirection for text.
+You are Bantam, an agent in the user's terminal. You have tools and do the work yourself.
+{uses}
 Look before you change things, make small changes, and check the result by running something.
 Each command starts anew in the working directory; nobody can type into it. Do not start
 interactive programs. Never guess what a command or file would say: run it, read it. If a call
 fails, read the error and try another way. Ask before you destroy what cannot be restored.
 When the task is done, answer in Markdown, briefly: what you did and what you found.
 
-Working directory: {facts.working_directory}
+Working directory: {_in_a_line(facts.working_directory)}
 Platform: {facts.platform}; shell: {facts.shell}; date: {facts.day.isoformat()}
 Follow the instructions in AGENTS.md files, the nearest one first; read those of subfolders before \
 you work there."""
@@ -49,8 +55,13 @@ you work there."""
     if facts.agents:
         parts.append(facts.agents)
     if facts.tools_folder:
-        parts.append(f"Extra shell tools can be found at {facts.tools_folder}")
+        parts.append(f"Extra shell tools can be found at {_in_a_line(facts.tools_folder)}")
     return "\n\n".join(parts)
+
+
+def _in_a_line(path: str) -> str:
+    """Return `path` without what could pass for more of the prompt than a path."""
+    return sanitized(path, Profile.STRICT)[0].replace("\n", " ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,34 +75,42 @@ class Agents:
 def read_agents(working_directory: Path) -> Agents:
     """Read the AGENTS.md files from the git root down to `working_directory`.
 
-    Each is sanitised; 32 KiB in all, the rest is cut with a notice. An unreadable one is told.
+    Each is sanitised; 32 KiB in all, the rest is cut. What was cut, dropped or not read is told.
+    A link out of that tree is not followed: a cloned folder could send any file with the prompt.
     """
     texts: list[str] = []
     notices: list[str] = []
     left = AGENTS_BYTES
-    for path in _agents_files(working_directory):
+    root, paths = _agents_files(working_directory)
+    for path in paths:
+        if not path.resolve().is_relative_to(root.resolve()):
+            notices.append(f"{path} was not read: it links to a file outside {root}")
+            continue
         try:
             with path.open("rb") as file:
                 raw = file.read(left + 1)
         except OSError as error:
             notices.append(f"{path} was not read: {error.strerror}")
             continue
+        text, removed = sanitized_output(raw[:left].decode("utf-8-sig", "replace"))
+        if removed:
+            notices.append(f"{path}: {removed_note(removed)}")
         if len(raw) > left:
             notices.append(f"{path} was cut: AGENTS.md files may hold {AGENTS_BYTES} bytes in all")
-            raw = raw[:left]
-        left -= len(raw)
-        text, _ = sanitized(raw.decode("utf-8", "ignore"), Profile.STRICT)
+            # A character that the cut went through is none.
+            text = text.rstrip("\ufffd") + "\n[cut here: read the rest in the file]"
+        left -= min(left, len(raw))
         if text.strip():
-            texts.append(f"# {path}\n{text.strip()}")
+            texts.append(f"# {_in_a_line(str(path))}\n{text.strip()}")
     return Agents("\n\n".join(texts), tuple(notices))
 
 
-def _agents_files(working_directory: Path) -> Iterator[Path]:
-    """Yield the regular AGENTS.md files that count, the outermost first."""
+def _agents_files(working_directory: Path) -> tuple[Path, list[Path]]:
+    """Return the git root, or the folder itself, and the AGENTS.md files down from there."""
     folders = [working_directory, *working_directory.parents]
-    root = next((i for i, folder in enumerate(folders) if (folder / ".git").exists()), 0)
-    for folder in reversed(folders[: root + 1]):
-        path = folder / AGENTS_FILE
-        # A FIFO of that name would block for ever.
-        if path.is_file():
-            yield path
+    # os.path, not Path, which raises where it has no right to look.
+    has_git = [os.path.exists(folder / ".git") for folder in folders]  # noqa: PTH110  said above
+    depth = has_git.index(True) if True in has_git else 0
+    paths = [folder / AGENTS_FILE for folder in reversed(folders[: depth + 1])]
+    # Regular files alone: a FIFO of that name would block for ever.
+    return folders[depth], [path for path in paths if os.path.isfile(path)]  # noqa: PTH113

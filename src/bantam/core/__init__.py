@@ -1,4 +1,5 @@
 """Values: errors, cancel, messages, events, text, config. No I/O; the standard library alone.
 
-Order of import, lowest first: errors, cancel, messages, events, text, kinds, settings, config.
+Order of import, lowest first: errors, cancel, messages, repair, events, text, kinds, settings,
+config.
 """

@@ -1,24 +1,30 @@
-"""A conversation as values, its API form, and the one repair that every request goes through.
+"""A conversation as values, and its API form: what is stored, shown and, once repaired, sent.
 
-The stored history is what happened: interrupts, crashes and other programs leave holes in it.
-`repaired` returns a conversation that any server accepts; it never alters the stored one. So the
-interrupt path, the recovery path and the path of an old file are the same code.
+Values hold what happened, however odd: nothing here judges or mends (that is `core.repair`). What
+a program of its own kind wrote comes back equal; of other programs' forms what has a meaning here.
 """
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
+from math import isfinite
 from typing import Any, Final
 
 # The result of a call that has none in the history (SPEC section 8).
 INTERRUPTED_RESULT: Final = "interrupted by the user"
 
-_SURROGATES: Final = re.compile("[\ud800-\udfff]")
-# What OpenAI's API takes as a function name; a server refuses the whole history for a wrong one.
-_NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_-]")
-_NAME_LENGTH: Final = 64
+# Real values nest some ten levels; serde_json, in many servers, refuses 128. The bound also keeps
+# every walk over a value clear of Python's recursion limit, however deep its caller stands.
+MAX_DEPTH: Final = 100
+
+SURROGATES: Final = re.compile("[\ud800-\udfff]")
+# What the API defines, and what of it is a value's own field here: `extra` never stands for these.
+_OF_MESSAGES: Final = frozenset(
+    {"role", "content", "reasoning_content", "tool_calls", "tool_call_id"}
+)
+_OF_CALLS: Final = frozenset({"id", "type", "function", "index"})
 
 
 class Role(StrEnum):
@@ -70,21 +76,55 @@ class Answer:
 def parsed_arguments(text: str) -> dict[str, Any] | None:
     """Return the JSON object in `text`, `{}` for blank text, None if it holds anything else.
 
+    Anything else is also what only some parsers take: NaN, numbers beyond a double's range, more
+    than MAX_DEPTH levels.
+
     >>> parsed_arguments('{"command": "ls"}'), parsed_arguments(""), parsed_arguments('{"a": ')
     ({'command': 'ls'}, {}, None)
     """
     if not text.strip():
         return {}
     try:
-        value = json.loads(text, parse_constant=_refuse)
+        value = json.loads(text, parse_constant=_refuse, parse_float=_float, parse_int=_int)
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) else None
+    many = text.count("{") + text.count("[") > MAX_DEPTH
+    return value if isinstance(value, dict) and not (many and is_too_deep(value)) else None
 
 
 def _refuse(constant: str) -> None:
     # NaN and Infinity are Python's, not JSON's: a server would answer 400 to them for ever.
     raise ValueError(constant)
+
+
+def _float(text: str) -> float:
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(text)
+    return number
+
+
+def _int(text: str) -> int:
+    _float(text)  # parsers without big integers read them as doubles
+    return int(text)
+
+
+def is_too_deep(value: Any) -> bool:
+    """Whether the JSON value nests deeper than MAX_DEPTH."""
+    level: list[Any] = [value]
+    for _ in range(MAX_DEPTH):
+        level = [inner for outer in level for inner in _members(outer)]
+    return any(isinstance(inner, Mapping | list) for inner in level)
+
+
+def _members(value: Any) -> Iterable[Any]:
+    match value:
+        case Mapping():
+            return value.values()
+        case list():
+            return value
+        case _:
+            return ()
 
 
 def without_surrogates(text: str) -> str:
@@ -93,7 +133,7 @@ def without_surrogates(text: str) -> str:
     >>> without_surrogates("cut \ud83d!")
     'cut �!'
     """
-    return _SURROGATES.sub("\ufffd", text)
+    return SURROGATES.sub("\ufffd", text)
 
 
 # -- the API form -----------------------------------------------------------------------------
@@ -110,23 +150,32 @@ def to_api(message: Message) -> dict[str, Any]:
                 "id": call.id,
                 "type": "function",
                 "function": {"name": call.name, "arguments": call.arguments},
-                **call.extra,
+                **_others(call.extra, _OF_CALLS),
             }
             for call in message.tool_calls
         ]
     if message.role is Role.TOOL:
         api["tool_call_id"] = message.tool_call_id
-    return {**api, **message.extra}
+    return api | _others(message.extra, _OF_MESSAGES)
+
+
+def _others(members: Mapping[str, Any], known: frozenset[str]) -> dict[str, Any]:
+    """Return the members that are the provider's; null says nothing, and some servers refuse it."""
+    return {k: v for k, v in members.items() if k not in known and v is not None}
 
 
 def from_api(api: Mapping[str, Any]) -> Message:
     """Return the message that `api` holds; the inverse of `to_api`, forgiving about absence.
 
-    Raises ValueError if it is no message: an unknown role, or members of a wrong type.
+    Raises ValueError if it is no message: an unknown role, members of a wrong type, or nested
+    deeper than MAX_DEPTH.
     """
-    known = ("role", "content", "reasoning_content", "tool_calls", "tool_call_id")
+    if not isinstance(api, Mapping):
+        raise ValueError(f"no message: {api!r:.60}")
+    if is_too_deep(api):
+        raise ValueError(f"nested deeper than {MAX_DEPTH}")
     calls = api.get("tool_calls") or ()
-    if not isinstance(calls, Sequence) or isinstance(calls, str):
+    if not isinstance(calls, list | tuple):
         raise ValueError(f"tool_calls is no list: {calls!r:.60}")
     return Message(
         role=Role(str(api.get("role"))),
@@ -134,7 +183,7 @@ def from_api(api: Mapping[str, Any]) -> Message:
         reasoning=_text(api.get("reasoning_content")),
         tool_calls=tuple(_call_from_api(call) for call in calls),
         tool_call_id=_text(api.get("tool_call_id")),
-        extra={key: value for key, value in api.items() if key not in known},
+        extra=_others(api, _OF_MESSAGES),
     )
 
 
@@ -142,11 +191,11 @@ def _call_from_api(api: Any) -> ToolCall:
     function = api.get("function") if isinstance(api, Mapping) else None
     if not isinstance(function, Mapping):
         raise ValueError(f"no tool call: {api!r:.60}")
-    extra = {k: v for k, v in api.items() if k not in ("id", "type", "function", "index")}
     arguments = function.get("arguments")
     if isinstance(arguments, Mapping):
         arguments = json.dumps(arguments, ensure_ascii=False)
-    return ToolCall(_text(api.get("id")), _text(function.get("name")), _text(arguments), extra)
+    name = _text(function.get("name"))
+    return ToolCall(_text(api.get("id")), name, _text(arguments), _others(api, _OF_CALLS))
 
 
 def _text(value: Any) -> str:
@@ -158,123 +207,6 @@ def _text(value: Any) -> str:
         case list():
             # Typed parts, as other programs store them: the text is what a two-tool agent uses.
             parts = (p.get("text") if isinstance(p, Mapping) else p for p in value)
-            return "".join(_text(part) for part in parts)
+            return "".join(part for part in parts if isinstance(part, str))
         case _:
             raise ValueError(f"not text: {value!r:.60}")
-
-
-# -- the repair -------------------------------------------------------------------------------
-
-
-def repaired(messages: Sequence[Message]) -> list[Message]:
-    """Return `messages` as every server accepts them (SPEC section 4).
-
-    Each tool call is answered exactly once, directly behind it, under an id that is unique in its
-    message; no answer without its call; no assistant message without text and calls; user messages
-    in a row joined by a blank line; no lone surrogates; arguments are a JSON object, and text that
-    was none is quoted in the call's result. Pure; idempotent; a longer history keeps the result of
-    a shorter one as its beginning, but for a last user message that grows.
-    """
-    out: list[Message] = []
-    for message in _answered(messages):
-        if message.role is Role.USER and out and out[-1].role is Role.USER:
-            joined = f"{out[-1].content}\n\n{message.content}"
-            out[-1] = replace(out[-1], content=joined)
-        else:
-            out.append(message)
-    return out
-
-
-def _answered(messages: Sequence[Message]) -> Iterator[Message]:
-    for index, message in enumerate(messages):
-        match message.role:
-            case Role.TOOL:
-                continue  # yielded behind its call, or it has none
-            case Role.ASSISTANT if message.tool_calls:
-                yield from _calls_and_results(message, _results_after(messages, index))
-            case Role.ASSISTANT if not message.content.strip():
-                continue
-            case _:
-                yield _clean(message)
-
-
-def _results_after(messages: Sequence[Message], index: int) -> Iterator[Message]:
-    """Yield the tool messages that may answer the assistant message at `index`."""
-    for message in messages[index + 1 :]:
-        if message.role is Role.ASSISTANT:
-            return
-        if message.role is Role.TOOL:
-            yield message
-
-
-def _calls_and_results(message: Message, results: Iterable[Message]) -> Iterator[Message]:
-    waiting: dict[str, list[Message]] = {}
-    for result in results:
-        waiting.setdefault(result.tool_call_id, []).append(result)
-    calls: list[ToolCall] = []
-    answers: list[Message] = []
-    for call in message.tool_calls:
-        found = waiting.get(call.id)
-        result = found.pop(0) if found else Message(Role.TOOL, INTERRUPTED_RESULT)
-        sent = replace(
-            call,
-            id=_unused(call.id, {c.id for c in calls}),
-            name=_NOT_IN_NAMES.sub("_", call.name)[:_NAME_LENGTH] or "unknown",
-            arguments=sendable_arguments(call.arguments),
-        )
-        content = result.content
-        if parsed_arguments(call.arguments) is None:
-            content += f"\n\nThe arguments, as received: {call.arguments}"
-        calls.append(sent)
-        answers.append(_clean(replace(result, content=content, tool_call_id=sent.id)))
-    yield _clean(replace(message, tool_calls=tuple(calls)))
-    yield from answers
-
-
-def _unused(call_id: str, taken: set[str]) -> str:
-    wanted = without_surrogates(call_id) or "call"
-    number, unused = 1, wanted
-    while unused in taken:
-        number += 1
-        unused = f"{wanted}_{number}"
-    return unused
-
-
-def sendable_arguments(text: str) -> str:
-    """Return `text` if it is a JSON object that any server can parse, mended, or `{}`.
-
-    Some servers parse the arguments of past calls and answer 500 to every later request if one
-    does not parse: cut text, and escapes of lone surrogates, are such.
-
-    >>> sendable_arguments('{"a": 1}'), sendable_arguments('{"a": '), sendable_arguments("[1]")
-    ('{"a": 1}', '{}', '{}')
-    """
-    value = parsed_arguments(text)
-    if not value:
-        return "{}"
-    whole = json.dumps(value, ensure_ascii=False)
-    return without_surrogates(whole) if _SURROGATES.search(whole) else text
-
-
-def _clean(message: Message) -> Message:
-    return replace(
-        message,
-        content=without_surrogates(message.content),
-        reasoning=without_surrogates(message.reasoning),
-        extra=_deep_clean(message.extra),
-        tool_calls=tuple(
-            replace(call, extra=_deep_clean(call.extra)) for call in message.tool_calls
-        ),
-    )
-
-
-def _deep_clean(value: Any) -> Any:
-    match value:
-        case str():
-            return without_surrogates(value)
-        case Mapping():
-            return {without_surrogates(k): _deep_clean(v) for k, v in value.items()}
-        case list():
-            return [_deep_clean(item) for item in value]
-        case _:
-            return value

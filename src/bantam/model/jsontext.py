@@ -9,11 +9,8 @@ import json
 import re
 from typing import Any, Final
 
+from bantam.core.messages import MAX_DEPTH, is_too_deep
 from bantam.model.sse import MAX_ANSWER_BYTES, AnswerTooLarge
-
-# Real payloads nest some ten levels. The bound keeps every later walk over what was parsed (the
-# repair, the session, the next request) clear of Python's recursion limit.
-MAX_DEPTH: Final = 100
 
 # Python servers write NaN and -Infinity (log probabilities), which JSON does not know.
 _JSON: Final = json.JSONDecoder(parse_constant=lambda _: None)
@@ -37,26 +34,9 @@ def parsed(text: str) -> Any:
         value = _JSON.decode(text)
     except RecursionError:
         raise ValueError(f"nested deeper than {MAX_DEPTH}") from None
-    if text.count("{") + text.count("[") > MAX_DEPTH and _deeper_than(MAX_DEPTH, value):
+    if text.count("{") + text.count("[") > MAX_DEPTH and is_too_deep(value):
         raise ValueError(f"nested deeper than {MAX_DEPTH}")
     return value
-
-
-def _deeper_than(limit: int, value: Any) -> bool:
-    level: list[Any] = [value]
-    for _ in range(limit):
-        level = [inner for outer in level for inner in _members(outer)]
-    return any(isinstance(inner, dict | list) for inner in level)
-
-
-def _members(value: Any) -> list[Any]:
-    match value:
-        case dict():
-            return list(value.values())
-        case list():
-            return value
-        case _:
-            return []
 
 
 class Nesting:

@@ -1,0 +1,550 @@
+import json
+import os
+from collections.abc import Iterator
+from datetime import date
+from itertools import pairwise
+from pathlib import Path
+from threading import active_count
+from typing import Any
+
+import pytest
+from fakes import RecordingLog
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from llmserver import LLMServer, Reply, calls, error, shell, text, write
+from processes import eventually, running, unique_seconds
+
+from bantam.agent.agent import Agent, ListLog, Surroundings, failed
+from bantam.core.cancel import Cancel
+from bantam.core.config import resolve
+from bantam.core.errors import (
+    BantamError,
+    ConfigError,
+    ExitStatus,
+    Interrupted,
+    UntrustedEndpoint,
+)
+from bantam.core.events import (
+    Done,
+    Event,
+    Failure,
+    Notice,
+    Request,
+    Stop,
+    TextDelta,
+    ToolFinished,
+    TurnStart,
+    UsageSum,
+)
+from bantam.core.messages import Message, Role, ToolCall, to_api
+from bantam.core.settings import Setting
+from bantam.model.completions import serialised
+
+DAY = date(2026, 3, 9)
+CACHED = {
+    "prompt_tokens": 12,
+    "completion_tokens": 5,
+    "prompt_tokens_details": {"cached_tokens": 4},
+}
+
+
+def agent_for(folder: Path, endpoint: str, *overrides: str, **how: Any) -> Agent:
+    """Return an agent in `folder`; `how`: `environ` on top of PATH, and Agent's keywords."""
+    environ = {"PATH": os.environ["PATH"], "HOME": str(folder), **how.pop("environ", {})}
+    config = resolve(overrides=[f"endpoint={endpoint}", "model=m", *overrides], environ=environ)
+    return Agent(config, Surroundings(folder, environ, DAY), **how)
+
+
+def run(agent: Agent, prompt: str = "go", cancel: Cancel | None = None) -> list[Event]:
+    """Run a turn; return its events, which must be whole."""
+    events = list(agent.turn(prompt, cancel))
+    assert isinstance(events[0], TurnStart)
+    assert [isinstance(event, Done) for event in events] == [False] * (len(events) - 1) + [True]
+    return events
+
+
+def done_of(events: list[Event]) -> Done:
+    done = events[-1]
+    assert isinstance(done, Done)
+    return done
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    """A folder outside of any git tree, without an AGENTS.md."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return folder
+
+
+# -- a turn -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", ["true", "false"])
+def test_a_turn_runs_real_tools_and_ends_with_the_answer(here: Path, stream: str) -> None:
+    replies = [
+        shell("echo hello > made; cat made"),
+        write("note.txt", "noted\n", start=2),
+        text("All **done**."),
+    ]
+    with LLMServer(replies) as server:
+        agent = agent_for(here, server.url, f"stream={stream}")
+        events = run(agent)
+        agent.close()
+        results = [event for event in events if isinstance(event, ToolFinished)]
+        assert results[0].text == "hello\n\n\nexit: 0"
+        assert (here / "note.txt").read_text() == "noted\n"
+        assert done_of(events) == Done(
+            Stop.FINAL,
+            0,
+            None,
+            "All **done**.",
+            UsageSum(36, 15, None, estimated=False, context=12, window=200000),
+        )
+        start = events[0]
+        assert start == TurnStart(None, "m", server.url, "native")
+        steps = [event.step for event in events if isinstance(event, Request)]
+        assert steps == [1, 2, 3]
+        sizes = [event.bytes for event in events if isinstance(event, Request)]
+        assert sizes == [len(request.body) for request in server.chat]
+
+
+def test_usage_is_summed_over_the_turn_and_begins_anew_in_the_next(here: Path) -> None:
+    replies = [shell("true", usage=CACHED), text("one", usage=CACHED), text("two")]
+    with LLMServer(replies, models={"data": [{"id": "m", "context_length": 4096}]}) as server:
+        agent = agent_for(here, server.url)
+        first, second = (done_of(run(agent, prompt)).usage for prompt in ("a", "b"))
+        agent.close()
+    assert first == UsageSum(24, 10, 8, estimated=False, context=12, window=first.window)
+    assert second == UsageSum(12, 5, None, estimated=False, context=12, window=4096)
+
+
+def test_usage_that_no_server_tells_is_estimated_and_marked(here: Path) -> None:
+    with LLMServer([text("12345678", usage=None)]) as server:
+        agent = agent_for(here, server.url)
+        usage = done_of(run(agent)).usage
+        agent.close()
+    assert usage.estimated
+    assert usage.prompt > 100
+    assert usage.completion == 2
+
+
+def test_turns_of_one_agent_share_a_connection_and_a_system_prompt(here: Path) -> None:
+    with LLMServer([text("one"), shell("true"), text("two"), text("three")]) as server:
+        agent = agent_for(here, server.url)
+        for prompt in ("a", "b", "c"):
+            run(agent, prompt)
+        agent.close()
+        assert len({request.connection for request in server.chat}) == 1
+        roles = [[m["role"] for m in request.json["messages"]] for request in server.chat]
+    assert all(role == ["system", *role[1:]] and "system" not in role[1:] for role in roles)
+    assert [message.role.value for message in agent.log.messages].count("system") == 1
+
+
+def test_a_request_names_its_sender_and_carries_the_key(here: Path) -> None:
+    with LLMServer([text("hi")], models={"data": []}) as server:
+        agent = agent_for(here, server.url, "api_key=sk-secret", "top_p=0.5")
+        run(agent)
+        assert eventually(lambda: server.model_requests)
+        agent.close()
+        for request in (*server.chat, *server.model_requests):
+            assert request.headers["authorization"] == "Bearer sk-secret"
+            assert request.headers["user-agent"] == "Mozilla/5.0 (compatible; Bantam/1.0)"
+        body = server.chat[0].json
+    assert body["model"] == "m"
+    assert (body["temperature"], body["top_p"]) == (0.7, 0.5)
+    names = [tool["function"]["name"] for tool in body["tools"]]
+    assert names == ["shell_exec", "write_file"]
+
+
+def test_without_a_key_no_authorization_is_sent(here: Path) -> None:
+    with LLMServer([text("hi")]) as server:
+        agent = agent_for(here, server.url)
+        run(agent)
+        agent.close()
+        assert "authorization" not in server.chat[0].headers
+
+
+# -- how it ends ------------------------------------------------------------------------------
+
+# What is replied, under which options -> stop, exit status, class and status of the error.
+ENDS: dict[str, tuple[list[Reply], list[str], tuple[Stop, int, str | None, int | None]]] = {
+    "final": ([text("hi")], [], (Stop.FINAL, 0, None, None)),
+    "refused": ([error(400, "no")], [], (Stop.ERROR, 1, "ModelError", 400)),
+    "key": ([error(401, "who?")], [], (Stop.ERROR, 77, "KeyRefused", 401)),
+    "forbidden": ([error(403, "not you")], [], (Stop.ERROR, 77, "KeyRefused", 403)),
+    "later": (
+        [error(429, "slow down", headers={"retry-after": "600"})],
+        [],
+        (Stop.ERROR, 75, "Unavailable", 429),
+    ),
+    "empty": ([text("")] * 3, [], (Stop.ERROR, 1, "ModelError", None)),
+    "steps": ([shell("true")], ["max_al_iterations=1"], (Stop.STEP_LIMIT, 3, None, None)),
+    "budget": ([shell("true")], ["budget_tokens=17"], (Stop.BUDGET, 4, None, None)),
+    "cache": (
+        [shell("true"), text("paid")],
+        ["cache_proof=strict"],
+        (Stop.ERROR, 1, "ModelError", None),
+    ),
+}
+
+
+@pytest.mark.parametrize(("replies", "overrides", "end"), ENDS.values(), ids=ENDS)
+def test_done_says_how_it_ended_and_is_the_last_event(
+    here: Path,
+    replies: list[Reply],
+    overrides: list[str],
+    end: tuple[Stop, int, str | None, int | None],
+) -> None:
+    with LLMServer(replies) as server:
+        agent = agent_for(here, server.url, *overrides)
+        done = done_of(run(agent))
+        agent.close()
+    kind, status = (done.error.kind, done.error.status) if done.error else (None, None)
+    assert (done.stop, done.exit_code, kind, status) == end
+    assert done.text == ("hi" if done.stop is Stop.FINAL else "")
+
+
+def test_after_an_error_the_next_turn_works_and_loses_no_prompt(here: Path) -> None:
+    with LLMServer([error(400, "no"), text("hi")]) as server:
+        agent = agent_for(here, server.url)
+        assert done_of(run(agent, "first")).stop is Stop.ERROR
+        assert done_of(run(agent, "second")).stop is Stop.FINAL
+        agent.close()
+        assert server.chat[1].json["messages"][1]["content"] == "first\n\nsecond"
+
+
+@pytest.mark.parametrize(
+    ("why", "code"), [(ExitStatus.INTERRUPTED, 130), (ExitStatus.TERMINATED, 143)]
+)
+@pytest.mark.parametrize("when", ["before", "while the model answers", "while a tool runs"])
+def test_an_interrupt_ends_the_turn_with_the_signal_s_status(
+    here: Path, why: ExitStatus, code: int, when: str
+) -> None:
+    seconds = unique_seconds()
+    replies = [shell(f"echo begun; exec sleep {seconds}")]
+    if when == "while the model answers":
+        replies = [text("a long answer", stall_after=400)]
+    with LLMServer(replies) as server:
+        agent, cancel = agent_for(here, server.url), Cancel()
+        if when == "before":
+            cancel.set(why)
+        events: list[Event] = []
+        for event in agent.turn("go", cancel):
+            events.append(event)
+            # What follows waits: for the rest of the answer, for the end of the command.
+            if event.type in ("text_delta", "tool_output"):
+                cancel.set(why)
+        agent.close()
+        assert len(server.chat) == (when != "before")
+    assert done_of(events) == Done(Stop.INTERRUPTED, code, None, "", done_of(events).usage)
+    assert not running(seconds)
+    assert not any(message.content == "a long answer" for message in agent.log.messages)
+
+
+@pytest.mark.parametrize(
+    ("raised", "status", "kind"),
+    [
+        (ConfigError("bad"), 2, "ConfigError"),
+        (UntrustedEndpoint("who?"), 2, "UntrustedEndpoint"),
+        (BantamError("bad"), 1, "BantamError"),
+    ],
+)
+def test_an_error_before_the_turn_has_the_same_end(
+    raised: BantamError, status: int, kind: str
+) -> None:
+    done = failed(raised, Cancel())
+    assert done == Done(Stop.ERROR, status, None, "", UsageSum(), Failure(kind, None, str(raised)))
+
+
+def test_an_interrupt_before_the_turn_has_the_same_end() -> None:
+    cancel = Cancel()
+    assert failed(Interrupted("x"), cancel).exit_code == 130
+    cancel.set(ExitStatus.TERMINATED)
+    assert failed(Interrupted("x"), cancel) == Done(Stop.INTERRUPTED, 143, None, "")
+
+
+def test_a_bug_is_no_event_but_an_exception(here: Path) -> None:
+    def buggy(_: ToolCall) -> str | None:
+        raise LookupError("a bug")
+
+    with LLMServer([shell("true")]) as server:
+        agent = agent_for(here, server.url, approve=buggy)
+        turn = agent.turn("go")
+        with pytest.raises(LookupError, match="a bug"):
+            list(turn)
+        agent.close()
+    assert agent.log.messages[-1].role is Role.TOOL
+
+
+def test_a_refusal_reaches_the_model(here: Path) -> None:
+    with LLMServer([shell("touch made"), text("well")]) as server:
+        agent = agent_for(here, server.url, approve=lambda call: f"no {call.name}")
+        run(agent)
+        agent.close()
+        assert server.chat[1].json["messages"][-1]["content"] == "no shell_exec"
+    assert not (here / "made").exists()
+
+
+@pytest.mark.parametrize("index", range(14))
+def test_a_closed_turn_leaves_no_process_and_no_thread_and_the_next_one_works(
+    here: Path, index: int
+) -> None:
+    seconds = unique_seconds()
+    threads = active_count()
+    command = shell(f"echo begun; : {seconds}; sleep 0.2")
+
+    def script(asked: dict[str, Any], _: int) -> Reply:
+        return text("hi") if asked["messages"][-1]["role"] == "tool" else command
+
+    with LLMServer(script) as server:
+        agent = agent_for(here, server.url)
+        turn = agent.turn("go")
+        for _ in range(index):
+            if next(turn, None) is None:
+                break
+        turn.close()
+        assert not running(seconds)
+        assert done_of(run(agent, "more")).stop is Stop.FINAL
+        agent.close()
+    assert eventually(lambda: active_count() <= threads)
+
+
+# -- how it begins ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("override", "says"),
+    [
+        ("dialect=dollar", "-o: dialect=dollar is not in this version; write dialect=auto"),
+        ("dialect=blocks", "-o: dialect=blocks is not in this version; write dialect=auto"),
+        ("sandbox=on", "-o: sandbox=on is not in this version; write sandbox=off"),
+        ("sandbox=net", "-o: sandbox=net is not in this version; write sandbox=off"),
+        ("approve=risky", "-o: approve=risky is not in this version; write approve=auto"),
+        ("approve=ask", "-o: approve=ask is not in this version; write approve=auto"),
+        (
+            "tools=shell_exec,edit_file",
+            "-o: tools=edit_file is not in this version; choose among shell_exec, write_file",
+        ),
+        (
+            "tools=read_file",
+            "-o: tools=read_file is not in this version; choose among shell_exec, write_file",
+        ),
+    ],
+)
+def test_an_option_that_is_not_built_yet_is_refused_and_not_ignored(
+    here: Path, override: str, says: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        agent_for(here, "http://127.0.0.1:1/v1", override)
+    assert str(caught.value) == says
+
+
+def test_a_folder_s_endpoint_needs_trust(here: Path) -> None:
+    setting = Setting("endpoint", "https://example.org/v1", "model.cfg:1")
+    config, around = resolve([setting]), Surroundings(here, {}, DAY)
+    with pytest.raises(UntrustedEndpoint):
+        Agent(config, around)
+    assert Agent(config, around, trust=True).key.value is None
+
+
+def test_what_there_is_to_say_at_the_start_is_said_once(here: Path) -> None:
+    (here / "AGENTS.md").write_text("be\u202e kind")
+    with LLMServer([text("a"), text("b")]) as server:
+        agent = agent_for(here, server.url)
+        first, second = run(agent), run(agent)
+        agent.close()
+    said = Notice(f"{here}/AGENTS.md: removed 1 character: U+202E x1")
+    assert first[1] == said
+    assert said not in second
+    assert "be kind" in agent.log.messages[0].content
+
+
+def test_a_key_that_is_left_out_is_told_before_anything_is_sent(here: Path) -> None:
+    environ = {"OPENAI_API_KEY": "sk-secret"}
+    agent = agent_for(here, "https://api.mistral.ai/v1", environ=environ)
+    turn = agent.turn("go")
+    assert isinstance(next(turn), TurnStart)
+    notice = next(turn)
+    turn.close()
+    agent.close()
+    assert isinstance(notice, Notice)
+    assert "OPENAI_API_KEY is not sent to https://api.mistral.ai" in notice.text
+    assert "sk-secret" not in notice.text
+
+
+def test_the_system_prompt_is_made_of_the_surroundings(here: Path) -> None:
+    (here / "bin").mkdir()
+    (here / "bin" / "sh").symlink_to("/bin/sh")
+    agent = agent_for(
+        here,
+        "http://127.0.0.1:1/v1",
+        "tools=shell_exec",
+        environ={"PATH": str(here / "bin"), "BANTAM_TOOLS_DIR": "/opt/tools"},
+    )
+    prompt = agent.log.messages[0].content
+    assert f"Working directory: {here}\n" in prompt
+    assert "shell: sh; date: 2026-03-09" in prompt
+    assert "write_file" not in prompt
+    assert prompt.splitlines()[-1] == "Extra shell tools can be found at /opt/tools"
+
+
+def test_two_agents_of_one_place_and_day_send_the_same_bytes(here: Path) -> None:
+    with LLMServer([text("a"), text("a")]) as server:
+        for _ in range(2):
+            agent = agent_for(here, server.url)
+            run(agent)
+            agent.close()
+        assert server.chat[0].body == server.chat[1].body
+
+
+def test_a_conversation_that_is_given_is_gone_on_with(here: Path) -> None:
+    stored = [Message(Role.SYSTEM, "S"), Message(Role.USER, "a"), Message(Role.ASSISTANT, "b")]
+    with LLMServer([text("c")]) as server:
+        agent = agent_for(here, server.url, log=ListLog(stored))
+        run(agent, "more")
+        agent.close()
+        sent = [m["content"] for m in server.chat[0].json["messages"]]
+    assert sent == ["S", "a", "b", "more"]
+    assert len(stored) == 3
+
+
+def test_surroundings_are_those_of_the_process() -> None:
+    around = Surroundings.now()
+    assert around.working_directory == Path.cwd()
+    assert around.environ == dict(os.environ)
+    assert isinstance(around.today, date)
+
+
+def test_a_working_directory_that_is_gone_is_a_wrong_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(ConfigError, match="the working directory cannot be used: No such file"):
+        Surroundings.now()
+
+
+# -- other endpoints --------------------------------------------------------------------------
+
+
+def test_a_local_program_can_be_the_model(here: Path) -> None:
+    program = here / "model.sh"
+    choice = {"index": 0, "message": {"content": "from a program"}, "finish_reason": "stop"}
+    program.write_text(
+        f"#!/bin/sh\ncat > /dev/null\ncat <<'E'\n{json.dumps({'choices': [choice]})}\nE\n"
+    )
+    program.chmod(0o755)
+    agent = agent_for(here, f"run://{program}")
+    assert done_of(run(agent)).text == "from a program"
+    agent.close()
+
+
+def test_a_saved_session_can_be_the_model(here: Path) -> None:
+    with LLMServer([shell("echo hi"), text("It says hi.")]) as server:
+        agent = agent_for(here, server.url)
+        run(agent)
+        agent.close()
+    stored = here / "session.json"
+    stored.write_text(json.dumps([to_api(message) for message in agent.log.messages]))
+    again = agent_for(here, f"replay://{stored}")
+    events = run(again)
+    again.close()
+    assert done_of(events).text == "It says hi."
+    assert again.log.messages == agent.log.messages
+
+
+# -- the prefix -------------------------------------------------------------------------------
+
+TEXTS = st.sampled_from(["ok", "é🙂\u2028", 'quote " and \\', "a\n\nb"])
+ARGUMENTS = st.sampled_from(
+    ['{"command": "echo hi"}', "", '{"command": "cut', '{"command": "\\ud83d"}', "[1]", "{}"]
+)
+WANTED = st.tuples(st.sampled_from(["shell_exec", "no such tool"]), ARGUMENTS)
+CALLING = st.lists(WANTED, min_size=1, max_size=3)
+REPLIES = st.one_of(TEXTS, CALLING, st.just("refuse"))
+TURNS = st.lists(
+    st.tuples(
+        st.lists(REPLIES, max_size=2),  # before the final answer
+        st.none() | st.tuples(st.sampled_from(["cancel", "close"]), st.integers(0, 12)),
+    ),
+    min_size=2,
+    max_size=4,
+)
+
+
+def reply_for(wanted: Any) -> Reply:
+    if isinstance(wanted, list):
+        return calls(*wanted, reasoning="why")
+    return error(400, "no") if wanted == "refuse" else text(wanted)
+
+
+def messages_bytes(body: bytes) -> list[bytes]:
+    """Return each message of a request as its very bytes."""
+    messages = [serialised(message) for message in json.loads(body)["messages"]]
+    assert b'"messages":[' + b",".join(messages) + b"]" in body
+    return messages
+
+
+def play(agent: Agent, prompt: str, end: tuple[str, int] | None) -> None:
+    cancel = Cancel()
+    turn = agent.turn(prompt, cancel)
+    for index, _ in enumerate(turn):
+        if end is not None and index == end[1]:
+            if end[0] == "close":
+                turn.close()
+                return
+            cancel.set()
+
+
+@given(TURNS)
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_each_request_s_messages_begin_with_the_bytes_of_the_one_before(
+    tmp_path: Path, turns: list[tuple[list[Any], tuple[str, int] | None]]
+) -> None:
+    """Whatever happens between: tools, broken calls, interrupts, refusals, closed turns."""
+    wanted: Iterator[Any] = iter(())
+
+    def script(_: dict[str, Any], __: int) -> Reply:
+        return reply_for(next(wanted, "the end"))
+
+    with LLMServer(script) as server:
+        agent = agent_for(tmp_path, server.url, "max_al_iterations=3")
+        for number, (replies, end) in enumerate(turns):
+            wanted = iter(replies)
+            play(agent, f"prompt {number}", end)
+        agent.close()
+        bodies = [messages_bytes(request.body) for request in server.chat]
+    for before, after in pairwise(bodies):
+        unanswered = json.loads(before[-1])["role"] == "user" and after[: len(before)] != before
+        kept = before[:-1] if unanswered else before
+        assert after[: len(kept)] == kept
+        if unanswered:
+            grown = json.loads(after[len(kept)])["content"]
+            assert grown.startswith(json.loads(before[-1])["content"] + "\n\n")
+
+
+def test_what_is_shown_was_logged_whoever_keeps_the_log(here: Path) -> None:
+    log = RecordingLog()
+    with LLMServer([shell("echo hi"), text("done")]) as server:
+        agent = agent_for(here, server.url, log=log)
+        assert log.entries == ["system"]
+        for event in agent.turn("go"):
+            match event:
+                case TurnStart():
+                    assert log.entries[-1] == "user"
+                case ToolFinished() | TextDelta():
+                    assert log.entries[-1] == "result call_1"
+        agent.close()
+    assert log.entries == [
+        "system",
+        "user",
+        "assistant",
+        "started call_1",
+        "result call_1",
+        "assistant",
+    ]

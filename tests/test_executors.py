@@ -100,9 +100,18 @@ def test_a_command_starts_in_the_working_directory_with_the_given_environment(
 
 
 def test_nothing_waits_for_a_person(tmp_path: Path) -> None:
-    names = ("AI_AGENT", "PAGER", "GIT_PAGER", "GIT_TERMINAL_PROMPT")
-    text, _ = run(tmp_path, "; ".join(f"echo ${name}" for name in names), PAGER="less")
-    assert text.split() == ["bantam", "cat", "cat", "0"]
+    values = {
+        "AI_AGENT": "bantam",
+        "PAGER": "cat",
+        "GIT_PAGER": "cat",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_EDITOR": "false",
+        "EDITOR": "false",
+        "VISUAL": "false",
+    }
+    command = "; ".join(f"echo ${name}" for name in values)
+    text, _ = run(tmp_path, command, PAGER="less", EDITOR="vim")
+    assert text.split() == list(values.values())
 
 
 def test_a_command_has_a_session_and_a_group_of_its_own(tmp_path: Path) -> None:
@@ -154,6 +163,8 @@ def test_a_command_that_has_exited_can_be_closed_with_output_waiting(tmp_path: P
     with closing(waiting_output(tmp_path)) as pieces:
         next(pieces)
         assert eventually(zombie_children)
+        next(pieces)  # makes room for one
+        Cancel().sleep(0.2)  # now the reader has read the rest of the pipe, and waits
     assert eventually(lambda: threading.active_count() == before)
 
 
@@ -280,6 +291,21 @@ def test_a_closed_generator_leaves_no_process(tmp_path: Path, escape: str) -> No
         assert eventually(lambda: running(f"sleep {seconds}"))
     assert not running(seconds)
     assert not zombie_children()
+
+
+def test_one_that_goes_from_session_to_session_is_caught(tmp_path: Path) -> None:
+    (tmp_path / "go").touch()
+    beats = tmp_path / "beats"
+    hop = 'test -e go && echo >> beats && exec setsid -f sh -c "$hop"'
+    try:
+        _, end = run(tmp_path, 'setsid -f sh -c "$hop"; sleep 60', timeout=0.5, hop=hop)
+        counted = beats.stat().st_size
+        Cancel().sleep(0.3)
+        assert beats.stat().st_size == counted
+    finally:
+        (tmp_path / "go").unlink()
+    assert counted > 1
+    assert end.timed_out
 
 
 def test_a_process_is_found_whatever_its_name(tmp_path: Path) -> None:

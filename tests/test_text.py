@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bantam.core.text import (
@@ -184,6 +184,7 @@ def test_what_is_kept_does_not_depend_on_the_python_version(clean: Any, digest: 
     assert hashlib.sha256(kept).hexdigest()[:16] == digest
 
 
+@settings(deadline=None)  # a busy machine is no failure
 @given(TEXTS, st.sampled_from(Profile))
 def test_sanitising_is_idempotent_and_tells_all_that_it_dropped(
     text: str, profile: Profile
@@ -197,6 +198,7 @@ def test_sanitising_is_idempotent_and_tells_all_that_it_dropped(
 STRICTLY_KEPT = frozenset(sanitized(EVERY_CODE_POINT, Profile.STRICT)[0])
 
 
+@settings(deadline=None)
 @given(TEXTS)
 def test_strict_drops_a_character_by_itself_and_text_drops_no_more(text: str) -> None:
     strict = sanitized(text, Profile.STRICT)[0]
@@ -234,6 +236,7 @@ def test_sequences_go_whole_from_results(text: str, clean: str, removed: dict[st
     assert sanitized_output(text) == (clean, Counter(removed))
 
 
+@settings(deadline=None)
 @given(TEXTS)
 def test_sanitising_a_result_is_idempotent(text: str) -> None:
     clean, _ = sanitized_output(text)
@@ -306,6 +309,7 @@ def test_the_screen_shows_text_in_every_script_and_no_sequence(text: str, shown:
     assert screen_text(text) == filtered(list(text)) == shown
 
 
+@settings(deadline=None)
 @given(TEXTS, st.data())
 def test_what_is_shown_does_not_depend_on_the_cuts(text: str, data: st.DataObject) -> None:
     cuts = data.draw(st.lists(st.integers(0, len(text))).map(sorted))
@@ -313,6 +317,7 @@ def test_what_is_shown_does_not_depend_on_the_cuts(text: str, data: st.DataObjec
     assert filtered(parts) == filtered(list(text)) == screen_text(text)
 
 
+@settings(deadline=None)
 @given(TEXTS)
 def test_nothing_on_the_screen_acts_or_hides(text: str) -> None:
     shown = screen_text(text)

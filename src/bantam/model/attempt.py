@@ -4,8 +4,8 @@ Here the time is watched, since only here are data events known from keep-alives
 headers at once and pings while nothing comes (SPEC section 2, `timeout`).
 """
 
-from collections.abc import Generator
-from contextlib import closing
+from collections.abc import Generator, Iterator
+from contextlib import closing, suppress
 from time import monotonic
 from typing import Final
 
@@ -13,12 +13,13 @@ from bantam.core.cancel import Cancel
 from bantam.core.events import Event
 from bantam.model.catalogue import Catalogue
 from bantam.model.completions import AnswerFailed, Assembler, BrokenAnswer
-from bantam.model.failures import AttemptFailed, Failure, Kind, rejection
-from bantam.model.retry import RETRYABLE
-from bantam.model.transports import Exchange, Head, Transport
+from bantam.model.failures import AttemptFailed, Failure, Kind, rejection, status_line
+from bantam.model.transports import Exchange, Head, Item, Transport
 
 # Behind finish_reason a usage event and [DONE] may come; some servers send neither and wait.
 _AFTERTHOUGHT_S: Final = 2.0
+# The body of an error is read so long, however slowly it comes.
+_ERROR_S: Final = 2.0
 # Behind [DONE] only the end of the body can come; reading it keeps the connection.
 _LAST_BYTES_S: Final = 0.1
 _ERROR_BYTES: Final = 65536
@@ -51,7 +52,7 @@ class Attempt:
                 yield from _deltas(exchange, self.answer, timeout_s, cancel)
                 yield from self.answer.close()
             except (BrokenAnswer, AnswerFailed) as error:
-                raise AttemptFailed(_broken(error)) from None
+                raise AttemptFailed(_broken(error, head)) from None
             return self.answer
 
 
@@ -68,14 +69,10 @@ def _head(exchange: Exchange, timeout_s: float, cancel: Cancel) -> Head:
 
 def _rejection(exchange: Exchange, head: Head, cancel: Cancel) -> Failure:
     body = bytearray()
-    try:
-        while len(body) < _ERROR_BYTES:
-            item = cancel.get(exchange.inbox, _AFTERTHOUGHT_S)
-            if not isinstance(item, bytes):
-                break
-            body += item
-    except TimeoutError:
-        pass  # the status says enough
+    for part in _rest(exchange, _ERROR_S, cancel):
+        body += part
+        if len(body) > _ERROR_BYTES:
+            break
     return rejection(head.status, head.reason, head.headers, bytes(body))
 
 
@@ -87,7 +84,7 @@ def _deltas(
     while not answer.done:
         events = answer.events
         try:
-            item = cancel.get(exchange.inbox, max(0.0, deadline - monotonic()))
+            item = _next(exchange, deadline, cancel)
         except TimeoutError:
             if answer.complete:
                 return
@@ -102,16 +99,28 @@ def _deltas(
                 return
         if answer.events > events:
             deadline = monotonic() + (_AFTERTHOUGHT_S if answer.complete else timeout_s)
-    _drain(exchange, cancel)
+    # If it comes at once, so that the connection is kept; else that is given up.
+    for _ in _rest(exchange, _LAST_BYTES_S, cancel):
+        pass
 
 
-def _drain(exchange: Exchange, cancel: Cancel) -> None:
-    """Read what is left of the body, if it comes at once, so that the connection is kept."""
-    try:
-        while isinstance(cancel.get(exchange.inbox, _LAST_BYTES_S), bytes):
-            pass
-    except TimeoutError:
-        pass  # the server keeps the answer open: this connection is given up
+def _rest(exchange: Exchange, seconds: float, cancel: Cancel) -> Iterator[bytes]:
+    """Yield what comes of the body within `seconds`."""
+    deadline = monotonic() + seconds
+    with suppress(TimeoutError):
+        while isinstance(item := _next(exchange, deadline, cancel), bytes):
+            yield item
+
+
+def _next(exchange: Exchange, deadline: float, cancel: Cancel) -> Item:
+    """Return what comes next. Raises TimeoutError behind `deadline`, even if more waits.
+
+    A server may send its comments faster than they are read.
+    """
+    left = deadline - monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return cancel.get(exchange.inbox, left)
 
 
 def _silence(kind: Kind, timeout_s: float) -> Failure:
@@ -124,9 +133,11 @@ def _in_mid_stream(failure: Failure) -> Failure:
     return Failure(kind, failure.reason, failure.message)
 
 
-def _broken(error: BrokenAnswer | AnswerFailed) -> Failure:
+def _broken(error: BrokenAnswer | AnswerFailed, head: Head) -> Failure:
     """Return the failure behind a 200: what the stream itself said, or that it broke."""
-    status = error.status
-    if status is not None and status not in RETRYABLE:
-        return Failure(Kind.STATUS, f"{status} in the answer", str(error), status)
+    if error.status is not None:
+        reason = f"{status_line(error.status)} in the answer"
+        return Failure(Kind.STATUS, reason, str(error), error.status)
+    if "html" in head.headers.get("content-type", "").lower():
+        return Failure(Kind.FINAL, str(error))  # a page stands at this address, not an API
     return Failure(Kind.BROKEN, str(error))

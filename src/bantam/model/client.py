@@ -13,7 +13,8 @@ from typing import Any, Final, Protocol
 from bantam.core.cancel import Cancel
 from bantam.core.errors import BudgetSpent, ModelError
 from bantam.core.events import Event, Notice, Request, Retry, UsageReport
-from bantam.core.messages import Answer, Message, Role, repaired
+from bantam.core.messages import Answer, Message, Role
+from bantam.core.repair import repaired
 from bantam.model.attempt import Attempt
 from bantam.model.catalogue import Catalogue
 from bantam.model.completions import Assembler, request_body, serialised
@@ -25,6 +26,11 @@ from bantam.model.usage import CacheProof, Usage, estimated_tokens
 
 # An answer without text and calls is asked for again twice (SPEC section 5).
 _EMPTY_ANSWERS: Final = 3
+# The finish reasons that a user has to know: what came is not all that was meant.
+_CUT: Final = {
+    "length": "was cut at the token limit",
+    "content_filter": "was stopped by the provider's content filter",
+}
 
 
 class Dialect(Protocol):
@@ -52,6 +58,7 @@ class Settings:
     budget_tokens: int | None = None
     cache_proof: str = "off"
     min_cacheable_tokens: int = 0
+    secret: str | None = field(default=None, repr=False)  # never in an error
 
 
 class Client:
@@ -81,8 +88,9 @@ class Client:
             answer = yield from self._until_answered(messages, tools, cancel)
             message = answer.message
             if message.content.strip() or message.tool_calls:
-                if answer.finish_reason == "length":
-                    yield Notice("the answer was cut at the token limit (finish_reason: length)")
+                if answer.finish_reason in _CUT:
+                    how = _CUT[answer.finish_reason]
+                    yield Notice(f"the answer {how} (finish_reason: {answer.finish_reason})")
                 return answer
             ended = f" (finish_reason: {answer.finish_reason})" if answer.finish_reason else ""
             yield Notice(f"the model's answer was empty{ended}")
@@ -105,7 +113,7 @@ class Client:
             try:
                 answer, usage = yield from self._attempt(sent, _made_up_ids(messages), cancel)
             except AttemptFailed as error:
-                failure = error.failure
+                failure = error.failure.hiding(self._settings.secret)
             else:
                 fault = yield from self._proof_of_cache(usage, encoded)
                 return replace(answer, fault=fault)
@@ -117,6 +125,7 @@ class Client:
             wait = wait_s(failure, attempt, random.random(), now)  # noqa: S311  spreads waits
             if wait is None:
                 raise error_for(failure, self._transport.url, attempt, now)
+            self._check_budget()  # before a wait for nothing
             yield from self._server_says(failure)
             yield Retry(attempt, repeats(failure), round(wait, 2), failure.reason)
             cancel.sleep(wait)
@@ -154,7 +163,8 @@ class Client:
         attempt = Attempt(self._transport, sent, made_up_ids)
         try:
             answer = yield from attempt.run(self._settings.timeout_s, self._catalogue, cancel)
-        except AttemptFailed:
+        except BaseException:
+            # Whatever ended it, Ctrl+C and `close()` included: the tokens were used.
             if attempt.answer is not None:
                 self._account(attempt.answer, sent)
             raise

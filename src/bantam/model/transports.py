@@ -7,6 +7,7 @@ the thread: closing a socket does not wake a reader, shutting it down does.
 """
 
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -15,11 +16,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from shlex import split
-from threading import Thread
+from threading import Lock, Thread
 from typing import IO, TYPE_CHECKING, Any, Final, Protocol
 
 from bantam.core.cancel import Inbox
-from bantam.model.failures import Failure, Kind, first_line
+from bantam.core.errors import ConfigError
+from bantam.model.compression import inflated
+from bantam.model.failures import Failure, Kind, network_failure
 from bantam.model.proxies import proxy_for, tls_context
 
 if TYPE_CHECKING:
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
 
 _READ_BYTES: Final = 65536
 _GRACE_S: Final = 0.05
+# How late a program's end is seen while something that it left behind holds its output.
+_SLICE_MS: Final = 100
 # What a local program says on standard error is shown up to here.
 _STDERR_BYTES: Final = 8192
 _TRY_LATER: Final = 75  # EX_TEMPFAIL of sysexits.h
@@ -79,7 +84,9 @@ class HTTPTransport:
         # A reused connection announces no socket, so the last one is remembered here.
         self.socket: socket.socket | None = None
         self._environ = environ
+        self._proxy = proxy_for(url, environ)  # here, since a wrong one ends the run at its start
         self._client: httpx.Client | None = None
+        self._lock = Lock()
 
     def send(self, body: bytes) -> "HTTPExchange":
         """Start a POST."""
@@ -98,19 +105,21 @@ class HTTPTransport:
         """Return the client, made when first needed and in the thread that needs it."""
         import httpx
 
-        if self._client is None:
-            self._client = httpx.Client(
-                headers=self.headers,
-                verify=tls_context(self.url, self._environ),
-                # Neither .netrc nor anything else that httpx would read by itself.
-                trust_env=False,
-                proxy=proxy_for(self.url, self._environ),
-                # The turn watches the time: it knows data events from keep-alives.
-                timeout=None,  # noqa: S113  see above
-                limits=httpx.Limits(keepalive_expiry=None),
-                follow_redirects=False,
-            )
-        return self._client
+        with self._lock:  # the thread of a cancelled request may still be at it
+            if self._client is None:
+                self._client = httpx.Client(
+                    headers=self.headers,
+                    verify=tls_context(self.url, self._environ),
+                    # Neither .netrc nor anything else that httpx would read by itself.
+                    trust_env=False,
+                    proxy=self._proxy,
+                    # The turn watches the time: it knows data events from keep-alives.
+                    timeout=None,  # noqa: S113  see above
+                    # A tool may run for longer than any keep-alive time.
+                    limits=httpx.Limits(keepalive_expiry=None),
+                    follow_redirects=False,
+                )
+            return self._client
 
 
 class HTTPExchange:
@@ -119,6 +128,8 @@ class HTTPExchange:
     def __init__(self, transport: HTTPTransport, method: str, body: bytes | None) -> None:
         self.inbox: Inbox[Item] = Inbox()
         self._transport = transport
+        self._socket: socket.socket | None = None
+        self._second: socket.socket | None = None
         self._closed = False
         self._ended = False
         Thread(target=self._run, args=(method, body), daemon=True).start()
@@ -128,65 +139,71 @@ class HTTPExchange:
         self._closed = True
         self.inbox.close()
         if not self._ended:
-            self._shut()
-
-    def _shut(self) -> None:
-        if (sock := self._transport.socket) is None:
-            return
-        with suppress(OSError):  # closed already
-            # Not sock.shutdown: on a TLS socket that takes the TLS layer away under its reader.
-            socket.socket.shutdown(sock, socket.SHUT_RDWR)
+            _shut(self._socket or self._transport.socket)
 
     def _trace(self, event: str, info: Mapping[str, Any]) -> None:
-        """Learn the socket as soon as there is one; shut it down if the cancel came before it."""
-        if event.endswith((".connect_tcp.complete", ".start_tls.complete")):
-            self._transport.socket = info["return_value"].get_extra_info("socket")
-            if self._closed:
-                self._shut()
+        """Know the socket from its first moment on; shut it down if the cancel came before it."""
+        match event.split(".")[-2:]:
+            case ["connect_tcp" | "start_tls", "complete"]:
+                self._use(info["return_value"].get_extra_info("socket"))
+            case ["start_tls", "started"] if self._socket is not None:
+                # The handshake takes the descriptor into an object that nobody is told of before
+                # its end: hold a second one until then.
+                self._second = socket.socket(fileno=os.dup(self._socket.fileno()))
+                self._use(self._second)
+                return
+        if self._second is not None and "start_tls" in event:
+            self._second.close()
+
+    def _use(self, sock: socket.socket) -> None:
+        self._socket = sock
+        if self._closed:
+            _shut(sock)
+        else:
+            # Not that of a cancelled request: the next one may be under way on its own.
+            self._transport.socket = sock
 
     def _run(self, method: str, body: bytes | None) -> None:
         try:
             self._exchange(method, body)
         except Exception as error:  # noqa: BLE001  the turn would wait for ever if it never heard
-            self.inbox.put(_network_failure(error))
+            self.inbox.put(network_failure(error))
 
     def _exchange(self, method: str, body: bytes | None) -> None:
-        with self._transport.client().stream(
-            method, self._transport.url, content=body, extensions={"trace": self._trace}
-        ) as response:
+        client, url = self._transport.client(), self._transport.url
+        if self._closed:
+            return
+        extensions = {"trace": self._trace}
+        with client.stream(method, url, content=body, extensions=extensions) as response:
             headers = {name.lower(): value for name, value in response.headers.items()}
-            going_on = self.inbox.put(Head(response.status_code, response.reason_phrase, headers))
-            if going_on:
-                for part in response.iter_bytes():
-                    if not self.inbox.put(part):
-                        break
+            # Not iter_bytes: it makes 64 MiB out of 64 KiB if a server wants it to.
+            parts = inflated(response.iter_raw(), headers.get("content-encoding", ""))
+            wanted = self.inbox.put(Head(response.status_code, response.reason_phrase, headers))
+            while wanted and (part := next(parts, None)) is not None:
+                wanted = self.inbox.put(part)
         self._ended = not self._closed
         self.inbox.put(End())
 
 
-def _network_failure(error: Exception) -> Failure:
-    """Return what went wrong in words; only what may pass by itself is worth a repeat."""
-    import httpx
-
-    text = first_line(str(error)) or type(error).__name__
-    if "CERTIFICATE_VERIFY_FAILED" in text:
-        hint = "if the authority is your own, name its file in SSL_CERT_FILE"
-        return Failure(Kind.FINAL, f"the server's certificate was not accepted: {text}; {hint}")
-    if isinstance(error, httpx.DecodingError):
-        return Failure(Kind.BROKEN, f"the answer's compression is broken: {text}")
-    if isinstance(error, httpx.TransportError) and not isinstance(
-        error, (httpx.UnsupportedProtocol, httpx.LocalProtocolError)
-    ):
-        return Failure(Kind.CONNECTION, f"connection failed: {text}")
-    return Failure(Kind.FINAL, f"the request could not be made: {type(error).__name__}: {text}")
+def _shut(sock: socket.socket | None) -> None:
+    if sock is not None:
+        with suppress(OSError):  # closed already
+            # Not sock.shutdown: on a TLS socket that takes the TLS layer away under its reader.
+            socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
 
 class RunTransport:
     """A local program, one process a request (`run://PROGRAM ARGUMENTS`)."""
 
     def __init__(self, endpoint: str) -> None:
+        """Read the command line as a shell does. Raises ConfigError if it is none."""
         self.url = endpoint
-        self._command = split(endpoint.removeprefix("run://"))
+        try:
+            self._command = split(endpoint.partition("://")[2])
+        except ValueError as error:
+            raise ConfigError(f"endpoint={endpoint} is no command line: {error}") from None
+        if not self._command:
+            raise ConfigError(f"endpoint={endpoint} names no program; write run://PROGRAM")
 
     def send(self, body: bytes) -> "RunExchange":
         """Start the program with `body` on its standard input."""
@@ -201,7 +218,7 @@ class RunExchange:
 
     def __init__(self, command: list[str], body: bytes) -> None:
         self.inbox: Inbox[Item] = Inbox()
-        self._name = command[0] if command else ""
+        self._name = command[0]
         # Files, not pipes: a program may answer before it has read, and may fill its stderr.
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  closed by the reader thread
         with tempfile.TemporaryFile() as stdin:
@@ -222,7 +239,7 @@ class RunExchange:
                 stderr=self._stderr,
                 start_new_session=True,
             )
-        except (OSError, ValueError, IndexError) as error:
+        except (OSError, ValueError) as error:
             self.inbox.put(Failure(Kind.FINAL, f"run://{self._name} cannot be run: {error}"))
             return None
 
@@ -242,9 +259,26 @@ class RunExchange:
         assert process.stdout is not None
         with process.stdout as stdout, self._stderr:
             going_on = self.inbox.put(Head(200, "OK", {}))
-            while going_on and (part := os.read(stdout.fileno(), _READ_BYTES)):
-                going_on = self.inbox.put(part)
-            self.inbox.put(self._outcome(process.wait()) if going_on else End())
+            if going_on and self._copy(stdout.fileno(), process):
+                self.inbox.put(self._outcome(process.wait()))
+
+    def _copy(self, pipe: int, process: subprocess.Popen[bytes]) -> bool:
+        """Copy to the end of the output, or of the program where something else holds its pipe.
+
+        Return False once nobody takes it.
+        """
+        poll, exited = select.poll(), False
+        poll.register(pipe, select.POLLIN)
+        while True:
+            if poll.poll(_SLICE_MS):
+                part = os.read(pipe, _READ_BYTES)
+                if not part:
+                    return True
+                if not self.inbox.put(part):
+                    return False
+            elif exited:
+                return True
+            exited = process.poll() is not None
 
     def _outcome(self, status: int) -> Item:
         if status == 0:
@@ -252,9 +286,11 @@ class RunExchange:
         self._stderr.seek(max(0, self._stderr.seek(0, os.SEEK_END) - _STDERR_BYTES))
         said = self._stderr.read().decode("utf-8", "replace").strip()
         kind = Kind.CONNECTION if status == _TRY_LATER else Kind.FINAL
-        return Failure(kind, f"run://{self._name} ended with status {status}", said)
+        how = f"ended with status {status}" if status > 0 else f"was killed by signal {-status}"
+        return Failure(kind, f"run://{self._name} {how}", said)
 
 
 def _signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    with suppress(ProcessLookupError):  # all of the group has ended
+    # All of the group has ended; some systems say so by EPERM.
+    with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)

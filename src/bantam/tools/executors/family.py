@@ -15,14 +15,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Final, NamedTuple
 
-_LOOKS: Final = 20  # until no new group is found; one that forks faster ends by KILL, in rounds
+_STOP_S: Final = 0.05  # for how long new groups are looked for before the first signal
 _LOOK_S: Final = 0.01  # between two looks at whether TERM was enough
-_AGAIN_S: Final = 0.005  # between two rounds of KILL
+_LOOKS: Final = 3  # that must find nothing: one that forks all the time is easily overlooked
+_AGAIN_S: Final = 0.001  # between two rounds of KILL
 _KILL_S: Final = 0.5  # for how long: one that waits for a dead disk does not even end by KILL
 
 
@@ -37,6 +37,8 @@ class Family:
         self._shell = shell
         self._marker = marker.encode()
         self._sessions = {shell.pid}
+        self._born = 0  # the shell, in clock ticks since the system's start
+        self._others: set[int] = set()  # processes that need no second look
 
     def end(self, grace_s: float, pause: Callable[[float], None]) -> None:
         """Send TERM, and after `grace_s` KILL to what is left, until nothing is.
@@ -47,6 +49,8 @@ class Family:
             self._shell.kill()
             return
         deadline = time.monotonic() + grace_s
+        shell = _process(self._shell.pid)
+        self._born = shell.born if shell else 0
         self._stop()
         running = self._signal(signal.SIGTERM, signal.SIGCONT)
         while running and time.monotonic() < deadline:
@@ -54,56 +58,68 @@ class Family:
             running = self._signal()
         deadline = time.monotonic() + _KILL_S
         self._stop()
-        while self._signal(signal.SIGKILL) and time.monotonic() < deadline:
+        looks_without_any = 0
+        while looks_without_any < _LOOKS and time.monotonic() < deadline:
+            running = self._signal(signal.SIGKILL)
+            looks_without_any = 0 if running else looks_without_any + 1
             pause(_AGAIN_S)
 
     def _stop(self) -> None:
         """Stop all, so that none leaves its session and loses its parent between two looks."""
         stopped: set[int] = set()
-        for _ in range(_LOOKS):
-            groups = {member.group for member in self._members()} - stopped
-            if not groups:
-                return
-            _send(groups, signal.SIGSTOP)
+        deadline = time.monotonic() + _STOP_S
+        groups = self._signal(signal.SIGSTOP)
+        while groups - stopped and time.monotonic() < deadline:
             stopped |= groups
+            groups = self._signal(signal.SIGSTOP)
 
-    def _signal(self, *numbers: int) -> bool:
-        """Send the signals `numbers` to all; return whether any of them ran before."""
-        members = self._members()
-        _send({self._shell.pid, *(member.group for member in members)}, *numbers)
-        return any(member.runs for member in members) or not has_exited(self._shell)
+    def _signal(self, *numbers: int) -> set[int]:
+        """Send the signals `numbers` to all; return the groups that ran before."""
+        _send(self._shell.pid, numbers)
+        sent = {self._shell.pid}
+        young: dict[int, _Process] = {}
+        for pid, process in self._young():
+            young[pid] = process
+            # Now, not after the look: one that goes from session to session is gone by then.
+            if process.session in self._sessions and process.group not in sent:
+                _send(process.group, numbers)
+                sent.add(process.group)
+        self._grow(young)
+        running = {p.group for p in young.values() if p.session in self._sessions}
+        for group in running - sent:
+            _send(group, numbers)
+        return running if has_exited(self._shell) else running | {self._shell.pid}
 
-    def _members(self) -> list["_Process"]:
-        """Return what runs or waits to be reaped; nothing where there is no Linux /proc."""
-        table = _process_table()
-        shell = table.get(self._shell.pid)
-        # No elder can be a child. Most processes are elder: this saves reading their environments.
-        young = {pid: p for pid, p in table.items() if shell is None or p.born >= shell.born}
-        # Of the sessions found earlier those that still exist: numbers are given out again.
+    def _young(self) -> Iterator[tuple[int, "_Process"]]:
+        """Yield what runs and is no older than the shell, newest first; adds marked sessions."""
+        for pid in sorted(_process_numbers() - self._others, reverse=True):
+            process = _process(pid)
+            if process is None:
+                continue
+            if process.born < self._born or not process.runs:
+                self._others.add(pid)
+                continue
+            if self._marker in _contents(pid, "environ"):
+                self._sessions.add(process.session)
+            yield pid, process
+
+    def _grow(self, young: Mapping[int, "_Process"]) -> None:
+        """Add the sessions of children; drop those that have ended: numbers are given out again."""
         sessions = self._sessions & {p.session for p in young.values()}
-        sessions |= {p.session for pid, p in young.items() if self._is_marked(pid)}
         size = 0
         while size < len(sessions):
             size = len(sessions)
             parents = {pid for pid, p in young.items() if p.session in sessions}
             sessions |= {p.session for p in young.values() if p.parent in parents}
-        self._sessions = sessions
-        return [p for p in young.values() if p.session in sessions]
-
-    def _is_marked(self, pid: int) -> bool:
-        environment = b""
-        with suppress(OSError):  # it has just ended, or is another user's
-            environment = Path(f"/proc/{pid}/environ").read_bytes()
-        return self._marker in environment
+        self._sessions = sessions | {self._shell.pid}
 
 
-def _send(groups: Iterable[int], *numbers: int) -> None:
-    # To groups, not one by one: from a group no fork slips away. The time between looking and
+def _send(group: int, numbers: Iterable[int]) -> None:
+    # To a group, not one by one: from a group no fork slips away. The time between looking and
     # sending is too short for the system to come round to the number of a group that ended.
-    for group in groups:
-        with suppress(ProcessLookupError, PermissionError):
-            for number in numbers:
-                os.killpg(group, number)
+    with suppress(ProcessLookupError, PermissionError):
+        for number in numbers:
+            os.killpg(group, number)
 
 
 def has_exited(process: "subprocess.Popen[bytes]", *, wait: bool = False) -> bool:
@@ -127,15 +143,26 @@ class _Process(NamedTuple):
     born: int
 
 
-def _process_table() -> dict[int, _Process]:
-    """Return what /proc/PID/stat says of each process, by number; {} where there is none."""
-    table: dict[int, _Process] = {}
-    folder = Path("/proc")
-    for entry in os.scandir(folder) if folder.is_dir() else ():
-        with suppress(OSError, ValueError, IndexError):  # it has just ended; it is no process
-            pid = int(entry.name)
-            # proc(5). The second field, a name in parentheses, may hold blanks and parentheses.
-            fields = Path(entry.path, "stat").read_bytes().rpartition(b")")[2].split()
-            parent, group, session = map(int, fields[1:4])
-            table[pid] = _Process(fields[0] not in b"ZX", parent, group, session, int(fields[19]))
-    return table
+def _process_numbers() -> set[int]:
+    with suppress(OSError):
+        return {int(name) for name in os.listdir("/proc") if name.isdigit()}  # noqa: PTH208  # names
+    return set()  # pragma: no cover  # not Linux
+
+
+def _process(pid: int) -> _Process | None:
+    """Return what /proc/PID/stat says (proc(5)); None if the process has ended."""
+    # The second field, a name in parentheses, may hold blanks and parentheses.
+    fields = _contents(pid, "stat").rpartition(b")")[2].split()
+    if not fields:
+        return None
+    parent, group, session = map(int, fields[1:4])
+    return _Process(fields[0] not in b"ZX", parent, group, session, int(fields[19]))
+
+
+def _contents(pid: int, name: str) -> bytes:
+    """Return /proc/`pid`/`name`; nothing if the process has ended or is another user's."""
+    try:
+        with open(f"/proc/{pid}/{name}", "rb", buffering=0) as file:  # noqa: PTH123  # twice as fast
+            return file.read()
+    except OSError:
+        return b""

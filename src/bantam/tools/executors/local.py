@@ -23,12 +23,16 @@ from bantam.core.errors import ToolError
 from bantam.tools.executors.family import Family, has_exited
 from bantam.tools.tool import Exit
 
-# What a command finds in its environment, whatever the user's says (SPEC section 6).
+# What a command finds in its environment, whatever the user's says (SPEC section 6). And no editor:
+# vim without a terminal waits for keys for ever, where one that fails tells git what is missing.
 _NOBODY_IS_THERE: Final = {
     "AI_AGENT": "bantam",
     "PAGER": "cat",
     "GIT_PAGER": "cat",
     "GIT_TERMINAL_PROMPT": "0",
+    "GIT_EDITOR": "false",
+    "EDITOR": "false",
+    "VISUAL": "false",
 }
 _MARKER: Final = "BANTAM_COMMAND_ID"
 

@@ -21,7 +21,7 @@ from llmserver import LLMServer, Reply, big_answer, big_line, shell, text
 MORE_MIB = 64
 RUNS: dict[str, tuple[Reply, ...]] = {
     "hello": (text("Hello."),),
-    "`yes` until its time-out of 3 s": (shell("yes bantam"), text("Stopped.")),
+    "`yes` until its time-out of 10 s": (shell("yes bantam"), text("Stopped.")),
     "1 GiB of output": (shell("head -c 1G /dev/zero | tr '\\0' x"), text("Much.")),
     "1 GiB in one-byte lines": (shell("yes '' | head -c 1G"), text("Much.")),
     "one SSE line of 300 MB": (big_line(300),),
@@ -36,8 +36,10 @@ def peak_mib(replies: Sequence[Reply]) -> tuple[float, int]:
     """Return the peak memory in MiB and the exit status of one run against `replies`."""
     with tempfile.TemporaryDirectory() as folder, LLMServer(replies, strict=False) as server:
         process = subprocess.Popen(
-            [sys.executable, "-m", "bantam.cli", "-p", "go", "-o", f"endpoint={server.url}"]
-            + ["-o", "shell_timeout=3" if "yes bantam" in str(replies) else "shell_timeout=120"],
+            [
+                *(sys.executable, "-m", "bantam.cli", "-p", "go"),
+                *("-o", f"endpoint={server.url}", "-o", "shell_timeout=10"),
+            ],
             cwd=folder,
             env={**os.environ, "HOME": folder},
             stdin=subprocess.DEVNULL,

@@ -79,7 +79,7 @@ def _json_object(text: str) -> dict[str, Any]:
     """Return the object that `text` holds. Raises ValueError if it is none, or strict JSON not."""
     value = json.loads(text, parse_constant=_refuse)
     if not isinstance(value, dict):
-        raise ValueError(f"not an object: {value!r:.60}")  # noqa: TRY004  # the text is wrong
+        raise ValueError(f"not an object: {value!r:.60}")  # the text is wrong
     return value
 
 

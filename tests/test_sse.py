@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bantam.core.errors import ModelError
+from bantam.core.messages import MAX_DEPTH
 from bantam.model.body import Body
-from bantam.model.jsontext import MAX_DEPTH, JSONTexts, Nesting, SurrogatePairs, parsed
+from bantam.model.jsontext import JSONTexts, Nesting, SurrogatePairs, parsed
 from bantam.model.sse import MAX_ANSWER_BYTES, MAX_EVENT_BYTES, AnswerTooLarge, SSEDecoder
 
 MIB = 1024 * 1024

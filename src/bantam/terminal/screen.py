@@ -26,134 +26,155 @@ from bantam.core.text import ScreenFilter, screen_text
 
 BODY_LINES: Final = 200
 _ARGUMENT_CHARACTERS: Final = 2000
+_REQUESTING: Final = "...requesting..."
 _ERASE_LINE: Final = "\r\x1b[K"
 # SGR codes of SPEC section 9's looks.
-_BOLD_DIM, _DIM, _RED, _GREEN, _YELLOW, _CYAN = "1;2", "2", "31", "32", "33", "36"
+_PLAIN, _BOLD_DIM, _DIM, _RED, _GREEN, _YELLOW, _CYAN = "0", "1;2", "2", "31", "32", "33", "36"
 
 
 class Screen:
-    """Draws the events of turns on `out`; `answers`: the model's final text is shown here too."""
+    """Draws the events of turns on `out`; `answers`: the model's final text is shown here too.
 
-    def __init__(self, out: TextIO, *, is_tty: bool, color: bool, answers: bool) -> None:
+    `in_place`: a line can be erased, as on any terminal that is not a dumb one.
+    """
+
+    def __init__(self, out: TextIO, *, in_place: bool, color: bool, answers: bool) -> None:
         self._out = out
-        self._is_tty = is_tty
+        self._in_place = in_place
         self._color = color
         self._answers = answers
         self._filter = ScreenFilter()
         self._at_line_start = True
         self._waiting = False
-        self._in_reasoning = False
-        self._partial = False
+        self._streaming: type[TextDelta | ReasoningDelta] | None = None
+        self._partial = False  # something was shown of an answer that is not whole yet
+        self._unshown = ""  # the text of the last answer, where it goes elsewhere
 
     def show(self, event: Event) -> None:
         """Draw one event."""
         self._end_waiting()
-        if not isinstance(event, ReasoningDelta):
-            self._end_reasoning()
         match event:
-            case Request():
-                self._wait()
-            case ReasoningDelta(text):
-                self._reason(text)
             case TextDelta(text) if self._answers:
-                self._partial = True
-                self._write(self._filter.feed(text))
-            case Replied(message):
-                self._end_text()
-                if message.content and message.tool_calls and not self._answers:
-                    self._line(screen_text(message.content))
-            case Retry():
-                self._retry(event)
-            case Notice(text):
-                self._line(f"[{screen_text(text)}]", _DIM)
-            case ToolStarted(_, name, arguments):
-                self._line(f"[tool call: {screen_text(f'{name}({_shown(arguments)})')}]", _YELLOW)
-            case ToolFinished():
-                self._result(event)
-            case Done():
-                self._done(event)
+                self._stream(TextDelta, text)
+            case ReasoningDelta(text):
+                self._stream(ReasoningDelta, text)
+            case _:
+                self._end_stream()
+                self._draw(event)
         self._out.flush()
 
     # -- the pieces ---------------------------------------------------------------------------
 
+    def _draw(self, event: Event) -> None:
+        match event:
+            case Request():
+                self._wait()
+            case Replied(message):
+                self._partial = False
+                self._unshown = "" if self._answers else message.content
+                if message.tool_calls:
+                    self._show_unshown()
+            case Retry():
+                self._retry(event)
+            case Notice(text):
+                self._line(f"[{one_line(text)}]", _DIM)
+            case ToolStarted(_, name, arguments):
+                self._line(f"[tool call: {one_line(f'{name}({_shown(arguments)})')}]", _YELLOW)
+            case ToolFinished():
+                self._result(event)
+            case Done():
+                self._done(event)
+
     def _wait(self) -> None:
-        self._end_text()
-        if not self._is_tty:
-            self._line("...requesting...")
-            return
-        self._write(self._styled("...requesting...", _BOLD_DIM))
-        self._waiting = True
+        self._partial = False
+        self._waiting = self._in_place
+        if self._in_place:
+            self._out.write(self._styled(_REQUESTING, _BOLD_DIM))
+        else:
+            self._line(_REQUESTING)
 
     def _end_waiting(self) -> None:
         if self._waiting:
-            self._write(_ERASE_LINE)
-            self._at_line_start = True
+            self._out.write(_ERASE_LINE)
             self._waiting = False
 
-    def _reason(self, text: str) -> None:
-        if not self._in_reasoning:
-            self._line("--- reasoning start ---", _CYAN)
-            self._in_reasoning = True
-        if shown := self._filter.feed(text):
-            self._write(shown, _DIM)
-
-    def _end_reasoning(self) -> None:
-        if self._in_reasoning:
-            self._end_text()
-            self._line("--- reasoning end ---", _CYAN)
-            self._in_reasoning = False
-
     def _retry(self, event: Retry) -> None:
-        partial, self._partial = self._partial, False
-        self._end_text()
-        wait = f"{event.wait_s:.0f}"
-        reason = screen_text(event.reason)
+        wait, reason = f"{event.wait_s:.0f}", one_line(event.reason)
         self._line(f"[retry {event.attempt}/{event.of} in {wait} s: {reason}]", _RED)
-        if partial:
+        if self._partial:
             self._line("[the answer broke off and starts again]", _DIM)
 
     def _result(self, event: ToolFinished) -> None:
-        good = event.status is Status.OK
-        self._line(f"[tool result: {screen_text(event.name)}]", _GREEN)
-        lines = screen_text(event.text).split("\n")
+        self._line(f"[tool result: {one_line(event.name)}]", _GREEN)
+        lines = screen_text(event.text).removesuffix("\n").split("\n")
         if len(lines) > BODY_LINES:
             # The last line is `exit: N`, which is what one looks for.
             more = len(lines) - BODY_LINES
             lines = [*lines[: BODY_LINES - 1], f"[{more} more lines]", lines[-1]]
-        self._line("\n".join(lines), _DIM if good else _RED)
+        self._line("\n".join(lines), _DIM if event.status is Status.OK else _RED)
 
     def _done(self, event: Done) -> None:
-        self._end_text()
+        if event.stop is not Stop.FINAL:
+            self._show_unshown()
         if event.usage.window:
             self._line(usage_line(event.usage), _DIM)
         if event.stop is Stop.INTERRUPTED:
             self._line("[interrupted]", _RED)
         if event.error is not None:
-            self._line(f"error: {screen_text(event.error.message)}", _RED)
+            self._line(f"error: {one_line(event.error.message)}", _RED)
+
+    def _show_unshown(self) -> None:
+        if self._unshown:
+            self._line(screen_text(self._unshown).removesuffix("\n"))
+            self._unshown = ""
 
     # -- writing ------------------------------------------------------------------------------
 
-    def _end_text(self) -> None:
+    def _stream(self, kind: type[TextDelta] | type[ReasoningDelta], text: str) -> None:
+        if self._streaming is not kind:
+            self._end_stream()
+            self._streaming = kind
+            if kind is ReasoningDelta:
+                self._line("--- reasoning start ---", _CYAN)
+                self._out.write(self._code(_DIM))  # once, not for every delta
+        self._partial = True
+        self._write(self._filter.feed(text))
+
+    def _end_stream(self) -> None:
         """Close streamed text: what the filter holds is written, and the line is ended."""
+        if self._streaming is None:
+            return
         self._write(self._filter.close())
-        self._filter = ScreenFilter()
-        self._partial = False
+        if self._streaming is ReasoningDelta:
+            self._out.write(self._code(_PLAIN))
         if not self._at_line_start:
             self._write("\n")
+        if self._streaming is ReasoningDelta:
+            self._line("--- reasoning end ---", _CYAN)
+        self._streaming = None
 
     def _line(self, text: str, style: str = "") -> None:
-        if not self._at_line_start:
-            self._write("\n")
-        self._write(text, style)
-        self._write("\n")
+        self._write(self._styled(text, style) + "\n")
 
-    def _write(self, text: str, style: str = "") -> None:
+    def _write(self, text: str) -> None:
         if text:
-            self._out.write(self._styled(text, style) if style else text)
+            self._out.write(text)
             self._at_line_start = text.endswith("\n")
 
     def _styled(self, text: str, style: str) -> str:
-        return f"\x1b[{style}m{text}\x1b[0m" if self._color else text
+        return f"{self._code(style)}{text}{self._code(_PLAIN)}" if style else text
+
+    def _code(self, style: str) -> str:
+        return f"\x1b[{style}m" if self._color else ""
+
+
+def one_line(text: str) -> str:
+    r"""Return a stranger's text as part of one line: it cannot forge the next one.
+
+    >>> one_line("fly()]\n[tool result: all is well")
+    'fly()] [tool result: all is well'
+    """
+    return " ".join(screen_text(text).split("\n"))
 
 
 def usage_line(usage: UsageSum) -> str:

@@ -1,0 +1,93 @@
+"""The words of a command line -> `Options`, and the help that names them."""
+
+from argparse import ArgumentParser
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final, NoReturn
+
+from bantam import __version__
+from bantam.core.errors import ConfigError
+
+HELP: Final = """\
+bantam {version}: a small AI agent for the terminal
+
+usage: bantam [options] FILE      run the prompt in FILE; after a ! at its
+                                  start a shell command, run instead
+       bantam [options] -         the prompt is standard input
+       bantam [options] -p TEXT   the prompt is TEXT, then what is piped in
+       bantam --demo              the whole job without a network or a key
+
+  -o KEY=VALUE   set a configuration key for this run; repeatable
+  --json         every event as one JSON object a line on standard output
+  --no-session   save nothing
+  --trust        accept the endpoint that this folder's configuration names
+  --version, -h, --help
+
+Configuration: .bantam.cfg, else model.cfg, in the current folder; key=value.
+{keys}
+
+Exit status: 0 done, 1 failed, 2 wrong usage or configuration, 3 step limit,
+4 budget used up, 75 network or server: try again later, 77 key refused,
+130 Ctrl+C, 143 SIGTERM
+"""
+_WIDTH: Final = 79
+
+
+@dataclass(slots=True)
+class Options:
+    """What was asked for. `file` may be `-`; `overrides` are the texts of `-o`."""
+
+    file: str | None = None
+    prompt: str | None = None
+    overrides: list[str] = field(default_factory=list)
+    json: bool = False
+    no_session: bool = False
+    trust: bool = False
+    demo: bool = False
+    version: bool = False
+    help: bool = False
+
+
+class _Parser(ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(f"{message}; see bantam --help")
+
+
+def parsed(arguments: Sequence[str]) -> Options:
+    """Return the options in `arguments`. Raises ConfigError, which names what is wrong.
+
+    >>> parsed(["-o", "model=m", "-p", "--what is that?"]).prompt
+    '--what is that?'
+    """
+    parser = _Parser(prog="bantam", add_help=False, allow_abbrev=False)
+    parser.add_argument("file", nargs="?")
+    parser.add_argument("-p", dest="prompt")
+    parser.add_argument("-o", dest="overrides", action="append")
+    for flag in ("--json", "--no-session", "--trust", "--demo", "--version"):
+        parser.add_argument(flag, action="store_true")
+    parser.add_argument("-h", "--help", action="store_true")
+    options = parser.parse_args(list(_attached(arguments)), Options())
+    if options.prompt is not None and options.file not in (None, "-"):
+        raise ConfigError("a prompt file and -p were given: use one of them; see bantam --help")
+    return options
+
+
+def _attached(arguments: Sequence[str]) -> Iterator[str]:
+    """Yield `arguments`, each -p and -o in one word with its value.
+
+    As a word of its own argparse takes a value that begins with a dash for an option.
+    """
+    rest = iter(arguments)
+    for argument in rest:
+        value = list(islice(rest, 1)) if argument in ("-p", "-o") else []
+        yield from [argument + value[0]] if any(value) else [argument, *value]
+        if argument == "--":
+            yield from rest
+
+
+def help_text() -> str:
+    """Return what `--help` prints: it fits on a screen of 80x24 with the prompt that follows."""
+    from bantam.core.config import help_lines
+
+    return HELP.format(version=__version__, keys="\n".join(help_lines(_WIDTH)))

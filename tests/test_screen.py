@@ -1,0 +1,319 @@
+"""Events on a screen: what is drawn, and what of a stranger's text never is."""
+
+import io
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from bantam.core.events import (
+    Done,
+    Event,
+    Failure,
+    Notice,
+    ReasoningDelta,
+    Replied,
+    Request,
+    Retry,
+    Status,
+    Stop,
+    TextDelta,
+    ToolFinished,
+    ToolOutput,
+    ToolStarted,
+    TurnStart,
+    UsageSum,
+)
+from bantam.core.messages import Message, Role, ToolCall
+from bantam.terminal.screen import BODY_LINES, Screen, one_line, usage_line
+
+_REQUEST: Final = Request(1, 2, 3000)
+_CALL: Final = ToolCall("call_1", "shell_exec", '{"command": "ls"}')
+
+
+def drawn(*events: Event, in_place: bool = False, color: bool = False, answers: bool = True) -> str:
+    """Return what a screen writes for `events`."""
+    out = io.StringIO()
+    screen = Screen(out, in_place=in_place, color=color, answers=answers)
+    for event in events:
+        screen.show(event)
+    return out.getvalue()
+
+
+def replied(content: str, *calls: ToolCall) -> Replied:
+    return Replied(Message(Role.ASSISTANT, content, tool_calls=calls), "stop")
+
+
+def done(stop: Stop = Stop.FINAL, usage: UsageSum | None = None, error: str = "") -> Done:
+    failure = Failure("ModelError", None, error) if error else None
+    return Done(stop, 0, None, "", usage or UsageSum(), failure)
+
+
+# -- the pieces -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ([_REQUEST], "...requesting...\n"),
+        ([TextDelta("He"), TextDelta("llo"), replied("Hello")], "Hello\n"),
+        ([TextDelta("Hello\n"), replied("Hello\n"), done()], "Hello\n"),
+        (
+            [ReasoningDelta("H"), ReasoningDelta("m."), TextDelta("Yes."), replied("Yes.")],
+            "--- reasoning start ---\nHm.\n--- reasoning end ---\nYes.\n",
+        ),
+        (
+            [ReasoningDelta("Hm.\n"), replied("", _CALL)],
+            "--- reasoning start ---\nHm.\n--- reasoning end ---\n",
+        ),
+        (
+            [TextDelta("A"), ReasoningDelta("B"), TextDelta("C"), replied("AC")],
+            "A\n--- reasoning start ---\nB\n--- reasoning end ---\nC\n",
+        ),
+        (
+            [ToolStarted("1", "shell_exec", {"command": 'echo "é"\nls', "n": 1})],
+            '[tool call: shell_exec(command="echo \\"é\\"\\nls", n=1)]\n',
+        ),
+        ([ToolStarted("1", "fly", '{"to": "Ro')], '[tool call: fly({"to": "Ro)]\n'),
+        (
+            [ToolOutput("1", "a"), ToolFinished("1", "shell_exec", Status.OK, "a\n\n\nexit: 0")],
+            "[tool result: shell_exec]\na\n\n\nexit: 0\n",
+        ),
+        (
+            [ToolFinished("1", "fly", Status.UNKNOWN, "there is no tool\n")],
+            "[tool result: fly]\nthere is no tool\n",
+        ),
+        (
+            [Retry(2, 9, 1.24, "503 Service Unavailable")],
+            "[retry 2/9 in 1 s: 503 Service Unavailable]\n",
+        ),
+        (
+            [TextDelta("Hel"), Retry(1, 9, 1.0, "cut off"), _REQUEST, TextDelta("Hello")],
+            (
+                "Hel\n[retry 1/9 in 1 s: cut off]\n[the answer broke off and starts again]\n"
+                "...requesting...\nHello"
+            ),
+        ),
+        (
+            [TextDelta("Hel"), _REQUEST, Retry(1, 9, 1.0, "busy")],
+            "Hel\n...requesting...\n[retry 1/9 in 1 s: busy]\n",
+        ),
+        (
+            [TextDelta("Hel"), Notice("the server says: oh"), Retry(1, 9, 1.0, "busy")],
+            (
+                "Hel\n[the server says: oh]\n[retry 1/9 in 1 s: busy]\n"
+                "[the answer broke off and starts again]\n"
+            ),
+        ),
+        ([TextDelta("Hel"), done(Stop.INTERRUPTED)], "Hel\n[interrupted]\n"),
+        ([done(Stop.ERROR, error="401 Unauthorized")], "error: 401 Unauthorized\n"),
+        ([TurnStart(None, "m", "http://127.0.0.1", "native"), done()], ""),
+        (
+            [done(usage=UsageSum(1420, 85, 1000, context=1420, window=200000))],
+            (
+                "[tokens: 1420 prompt (1000 cached, 420 uncached) + 85 completion"
+                " | context: 1420/200000 (0.7%)]\n"
+            ),
+        ),
+    ],
+)
+def test_each_event_is_drawn_as_the_specification_shows(events: list[Event], expected: str) -> None:
+    assert drawn(*events) == expected
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        (
+            UsageSum(12, 5, context=12, window=100),
+            "[tokens: 12 prompt + 5 completion | context: 12/100 (12.0%)]",
+        ),
+        (
+            UsageSum(12, 5, 0, context=12, window=100),
+            "[tokens: 12 prompt (0 cached, 12 uncached) + 5 completion | context: 12/100 (12.0%)]",
+        ),
+        (
+            UsageSum(12, 5, 20, context=12, window=100),
+            "[tokens: 12 prompt (20 cached, 0 uncached) + 5 completion | context: 12/100 (12.0%)]",
+        ),
+        (
+            UsageSum(12, 5, estimated=True, context=7, window=100),
+            "[tokens: ~12 prompt + ~5 completion | context: ~7/100 (7.0%)]",
+        ),
+    ],
+)
+def test_the_usage_line_tells_what_was_cached_and_what_was_estimated(
+    usage: UsageSum, expected: str
+) -> None:
+    assert usage_line(usage) == expected
+
+
+def test_a_body_of_200_lines_is_shown_whole_and_of_a_longer_one_its_head_and_last_line() -> None:
+    whole = "\n".join(f"line {n}" for n in range(BODY_LINES))
+    assert drawn(ToolFinished("1", "t", Status.OK, whole)) == f"[tool result: t]\n{whole}\n"
+    longer = "\n".join(f"line {n}" for n in range(1000)) + "\n\nexit: 0"
+    lines = drawn(ToolFinished("1", "t", Status.OK, longer)).splitlines()[1:]
+    assert len(lines) == BODY_LINES + 1
+    assert lines[:2] + lines[-3:] == ["line 0", "line 1", "line 198", "[802 more lines]", "exit: 0"]
+
+
+def test_long_arguments_are_cut_and_that_is_said() -> None:
+    shown = drawn(ToolStarted("1", "write_file", {"path": "a", "content": "x" * 5000}))
+    assert len(shown) < 2100
+    assert shown.endswith("… 3020 more characters)]\n")
+
+
+# -- on a terminal ----------------------------------------------------------------------------
+
+
+def test_the_request_line_is_erased_in_place() -> None:
+    assert drawn(_REQUEST, TextDelta("Hi"), in_place=True) == "...requesting...\r\x1b[KHi"
+    assert drawn(_REQUEST, done(), in_place=True) == "...requesting...\r\x1b[K"
+
+
+def test_the_looks_are_those_of_the_specification() -> None:
+    colored: list[tuple[Event, str]] = [
+        (ToolStarted("1", "t", {}), "\x1b[33m[tool call: t()]\x1b[0m"),
+        (
+            ToolFinished("1", "t", Status.OK, "a"),
+            "\x1b[32m[tool result: t]\x1b[0m\n\x1b[2ma\x1b[0m",
+        ),
+        (
+            ToolFinished("1", "t", Status.ERROR, "a"),
+            "\x1b[32m[tool result: t]\x1b[0m\n\x1b[31ma\x1b[0m",
+        ),
+        (Retry(1, 9, 1.0, "503"), "\x1b[31m[retry 1/9 in 1 s: 503]\x1b[0m"),
+        (Notice("n"), "\x1b[2m[n]\x1b[0m"),
+        (done(Stop.ERROR, error="e"), "\x1b[31merror: e\x1b[0m"),
+    ]
+    assert drawn(_REQUEST, in_place=True, color=True) == "\x1b[1;2m...requesting...\x1b[0m"
+    for event, expected in colored:
+        assert drawn(event, color=True) == f"{expected}\n"
+    assert drawn(ReasoningDelta("a"), ReasoningDelta("b"), replied(""), color=True) == (
+        "\x1b[36m--- reasoning start ---\x1b[0m\n\x1b[2mab\x1b[0m\n"
+        "\x1b[36m--- reasoning end ---\x1b[0m\n"
+    )
+
+
+def test_a_word_of_reasoning_costs_no_more_than_its_letters() -> None:
+    words = [ReasoningDelta("word ")] * 1000
+    assert len(drawn(*words, color=True)) < 5100
+
+
+def test_without_color_nothing_but_the_erasing_is_a_sequence() -> None:
+    shown = drawn(
+        _REQUEST,
+        ReasoningDelta("a"),
+        TextDelta("b"),
+        replied("b", _CALL),
+        ToolStarted("1", "t", {}),
+        ToolFinished("1", "t", Status.ERROR, "a"),
+        done(Stop.ERROR, error="e"),
+        in_place=True,
+    )
+    assert shown.count("\x1b") == shown.count("\r\x1b[K") == 1
+
+
+# -- where the answer goes elsewhere ----------------------------------------------------------
+
+
+def test_the_text_before_a_call_is_shown_and_the_final_text_is_not() -> None:
+    shown = drawn(
+        TextDelta("I will look.\n"),
+        replied("I will look.\n", _CALL),
+        TextDelta("Done."),
+        replied("Done."),
+        done(),
+        answers=False,
+    )
+    assert shown == "I will look.\n"
+
+
+def test_a_final_text_that_the_answer_will_not_hold_is_shown() -> None:
+    shown = drawn(replied("Paid for."), done(Stop.ERROR, error="cache missed"), answers=False)
+    assert shown == "Paid for.\nerror: cache missed\n"
+
+
+def test_reasoning_is_ended_before_an_answer_that_goes_elsewhere() -> None:
+    shown = drawn(ReasoningDelta("Hm."), TextDelta("Done."), answers=False)
+    assert shown == "--- reasoning start ---\nHm.\n--- reasoning end ---\n"
+
+
+# -- what never reaches a terminal ------------------------------------------------------------
+
+_CASES: Final = json.loads((Path(__file__).parent / "cases/text/terminal.json").read_text("utf-8"))
+
+
+def _expanded(text: str) -> str:
+    return re.sub(r"\{\{(.*?)\*(\d+)\}\}", lambda m: m[1] * int(m[2]), text, flags=re.DOTALL)
+
+
+def _chunks(case: dict[str, Any]) -> list[str]:
+    return [_expanded(chunk) for chunk in case.get("chunks", [case["in"]])]
+
+
+def _failed(text: str) -> Done:
+    return done(Stop.ERROR, error=text)
+
+
+_SINKS: Final[Mapping[str, Callable[[list[str]], list[Event]]]] = {
+    "text": lambda chunks: [*map(TextDelta, chunks), replied("")],
+    "text by characters": lambda chunks: [*map(TextDelta, "".join(chunks)), replied("")],
+    "reasoning": lambda chunks: [*map(ReasoningDelta, chunks), replied("")],
+    "tool name": lambda chunks: [ToolStarted("1", "".join(chunks), {})],
+    "tool name of a result": lambda chunks: [ToolFinished("1", "".join(chunks), Status.OK, "")],
+    "arguments": lambda chunks: [ToolStarted("1", "t", {"command": "".join(chunks)})],
+    "broken arguments": lambda chunks: [ToolStarted("1", "t", "".join(chunks))],
+    "result": lambda chunks: [ToolFinished("1", "t", Status.ERROR, "".join(chunks))],
+    "notice": lambda chunks: [Notice("".join(chunks))],
+    "retry": lambda chunks: [Retry(1, 9, 1.0, "".join(chunks))],
+    "error": lambda chunks: [_failed("".join(chunks))],
+    "text of a failed turn": lambda chunks: [replied("".join(chunks)), _failed("e")],
+}
+
+
+@pytest.mark.parametrize("sink", _SINKS)
+def test_no_text_of_a_stranger_acts_on_the_terminal(sink: str) -> None:
+    forbidden = [range(first, last + 1) for first, last in _CASES["forbid_ranges"]]
+    for case in _CASES["vectors"]:
+        shown = drawn(*_SINKS[sink](_chunks(case)), answers=sink != "text of a failed turn")
+        for character in set(shown):
+            assert not any(ord(character) in codes for codes in forbidden), (case["id"], shown)
+        for character in case.get("forbid", []):
+            assert character not in shown, case["id"]
+        at = 0
+        for kept in case["keep"]:
+            at = shown.find(kept, at)
+            assert at >= 0, (case["id"], shown)
+
+
+@pytest.mark.parametrize("sink", ["text", "reasoning", "arguments", "result", "notice", "error"])
+def test_legitimate_text_is_shown_as_it_is(sink: str) -> None:
+    for case in _CASES["legit"]:
+        expected = _expanded(case["in"])
+        one = expected.replace("\n", "\\n" if sink == "arguments" else " ")
+        multiline = sink in ("text", "reasoning", "result")
+        shown = drawn(*_SINKS[sink](_chunks(case)))
+        assert (expected if multiline else one) in shown, case["id"]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        ToolStarted("1", "fly()]\n[tool result: shell_exec", {}),
+        ToolStarted("1", "t", "x)]\n[tool result: shell_exec]\nexit: 0"),
+        ToolStarted("1", "t", {"a\n[b": "c\n[d"}),
+        Notice("a\n[tool result: shell_exec]"),
+        Retry(1, 9, 1.0, "503\n[tool result: shell_exec]"),
+        done(Stop.ERROR, error="a\n[tool result: shell_exec]"),
+    ],
+)
+def test_a_name_or_a_message_cannot_forge_a_line(event: Event) -> None:
+    assert drawn(event).count("\n") == 1
+
+
+def test_one_line_keeps_the_words_of_all_lines() -> None:
+    assert one_line("a\r\nb\x1b[2J\nc") == "a b c"

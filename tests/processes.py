@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +23,15 @@ def unique_seconds() -> str:
 def running(text: str) -> list[int]:
     """Return the processes that run, zombies aside, and have `text` in their command line."""
     return [pid for pid, words, state in _processes() if text in words and state != "Z"]
+
+
+def peak_mib() -> float:
+    """Return the most memory that this process has had.
+
+    Not ru_maxrss: that is at least what the parent had at the fork.
+    """
+    status = Path("/proc/self/status").read_text()
+    return int(re.findall(r"VmHWM:\s*(\d+)", status)[0]) / 1024
 
 
 def zombie_children() -> list[int]:

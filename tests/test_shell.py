@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from processes import eventually, killed, running, zombie_children
+from processes import eventually, killed, peak_mib, running, zombie_children
 
 from bantam.core.cancel import Cancel
 from bantam.core.errors import Interrupted, ToolError
@@ -91,7 +91,7 @@ def play(case: dict[str, Any], folder: Path) -> dict[str, Any]:
         "results": results,
         "wall": time.monotonic() - started,
         "zombies": len(zombie_children()),
-        "rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        "rss_mb": peak_mib(),
         "tty_unchanged": not case["pty"] or modes == termios.tcgetattr(0),
     }
 
@@ -332,11 +332,11 @@ def test_the_private_folder_is_a_new_one() -> None:
 
 
 def test_a_gibibyte_of_output_needs_less_than_64_mib(tmp_path: Path) -> None:
-    def peak(command: str) -> int:
+    def peak(command: str) -> float:
         case = {"cmds": [command], "timeout": 100, "pty": False, "interrupt_after": None}
         outcome = played(case, tmp_path)
         assert outcome["results"][0][1] == 0
-        peak_mb: int = outcome["rss_mb"]
+        peak_mb: float = outcome["rss_mb"]
         return peak_mb
 
     assert peak("head -c 1073741824 /dev/zero") - peak("true") < 64

@@ -525,16 +525,12 @@ def test_an_exchange_may_be_closed_twice() -> None:
 # -- memory ----------------------------------------------------------------------------------
 
 GROWTH: Final = r"""
-import re, sys, zlib
-from pathlib import Path
+import sys, zlib
 from exchanges import attempt, client, collected, http, PROMPT
 from fakes import NoWaiting
 from llmserver import LLMServer, Reply, big_answer, big_line, text
+from processes import peak_mib
 from bantam.core.errors import ModelError
-
-def peak():
-    # Not ru_maxrss: that is at least what the parent had at the fork.
-    return int(re.search(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text())[1]) / 1024
 
 def bomb():
     packer = zlib.compressobj(wbits=31)
@@ -556,11 +552,11 @@ replies = {
 with LLMServer([text("x"), replies[sys.argv[1]]]) as server:
     transport = http(server.url)
     collected(attempt(transport))
-    before = peak()
+    before = peak_mib()
     try:
         collected(client(transport).reply(PROMPT, (), NoWaiting()))
     except ModelError as error:
-        print(type(error).__name__, round(peak() - before))
+        print(type(error).__name__, round(peak_mib() - before))
 """
 
 

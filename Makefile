@@ -1,7 +1,7 @@
 # The commands of this repository. A machine needs make and Python 3.11 or newer with venv; all
 # else goes into .venv, once, and again when pyproject.toml changes.
 
-.PHONY: install demo fmt lint test coverage check generate clean
+.PHONY: install demo fmt lint test coverage check bench generate clean
 # `check` reads what `test` has measured.
 .NOTPARALLEL:
 
@@ -41,6 +41,10 @@ coverage: .venv/ready
 	$(BIN)/coverage report --fail-under=100 --include='$(rooms)'
 
 check: lint test coverage
+
+bench: .venv/ready
+	$(BIN)/python benchmarks/memory.py
+	$(BIN)/python benchmarks/interrupts.py 10
 
 generate: .venv/ready
 	$(BIN)/python scripts/generate.py

@@ -3,10 +3,11 @@
 import itertools
 import os
 import re
+import resource
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -62,3 +63,17 @@ def killed(text: str) -> None:
     """End what a test left running on purpose: `text` is from `unique_seconds`."""
     for pid in running(text):
         os.kill(pid, signal.SIGKILL)
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """Let writing fail as on a full disk: no file can be larger than `size` bytes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("length", [5_000, 1_000_000])

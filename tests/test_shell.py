@@ -4,7 +4,6 @@ import fcntl
 import json
 import os
 import re
-import resource
 import signal
 import stat
 import subprocess
@@ -20,7 +19,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from processes import eventually, killed, peak_mib, running, zombie_children
+from processes import eventually, files_of_at_most, killed, peak_mib, running, zombie_children
 
 from bantam.core.cancel import Cancel
 from bantam.core.errors import Interrupted, ToolError
@@ -268,18 +267,6 @@ def test_at_most_64_mib_are_kept_and_no_half_character(tmp_path: Path) -> None:
     assert file.read_text("utf-8").count("é") == 32 * MIB - 1
 
 
-@contextmanager
-def files_of_at_most(size: int) -> Iterator[None]:
-    """Let writing fail as on a full disk: no file can be larger than `size` bytes."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
-@pytest.mark.parametrize("length", [5_000, 1_000_000])
 def test_a_full_disk_costs_the_file_and_not_the_result(tmp_path: Path, length: int) -> None:
     excerpt = Excerpt(100, lambda: tmp_path)
     with files_of_at_most(1_000):

@@ -29,7 +29,7 @@ from exchanges import (
 from llmrequests import read_request
 from llmserver import END, LLMServer, Reply, delta, error, raw, text
 from loopback import Listener
-from processes import eventually, killed, running, unique_seconds, zombie_children
+from processes import eventually, files_of_at_most, killed, running, unique_seconds, zombie_children
 from proxies import HTTPProxy, Socks5Proxy, unused_port
 
 from bantam.core.cancel import Cancel
@@ -654,6 +654,14 @@ def test_a_program_that_cannot_be_run_is_final(command: str) -> None:
     assert failure.kind is Kind.FINAL
     assert failure.reason.startswith(f"run://{command} cannot be run: ")
     exchange.close()
+
+
+def test_a_request_that_does_not_fit_on_the_disk_is_a_failure() -> None:
+    with files_of_at_most(1000):
+        exchange = run("cat").send(b"x" * 5000)
+    failure = failure_of(items_of(exchange))
+    exchange.close()
+    assert failure.reason == "run://cat cannot be run: [Errno 27] File too large"
 
 
 @pytest.mark.parametrize("endpoint", ["run://", "run://  ", "run://sh 'half", 'run://"'])

@@ -13,7 +13,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from shlex import split
 from threading import Lock, Thread
@@ -219,29 +219,13 @@ class RunExchange:
     def __init__(self, command: list[str], body: bytes) -> None:
         self.inbox: Inbox[Item] = Inbox()
         self._name = command[0]
-        # Files, not pipes: a program may answer before it has read, and may fill its stderr.
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  closed by the reader thread
-        with tempfile.TemporaryFile() as stdin:
-            stdin.write(body)
-            stdin.seek(0)
-            self._process = self._start(command, stdin)
-        if self._process is None:
-            self._stderr.close()
-        else:
-            Thread(target=self._run, args=(self._process,), daemon=True).start()
-
-    def _start(self, command: list[str], stdin: IO[bytes]) -> subprocess.Popen[bytes] | None:
+        self._process: subprocess.Popen[bytes] | None = None
         try:
-            return subprocess.Popen(
-                command,
-                stdin=stdin,
-                stdout=subprocess.PIPE,
-                stderr=self._stderr,
-                start_new_session=True,
-            )
+            self._process, self._stderr = _started(command, body)
         except (OSError, ValueError) as error:
             self.inbox.put(Failure(Kind.FINAL, f"run://{self._name} cannot be run: {error}"))
-            return None
+        else:
+            Thread(target=self._run, args=(self._process,), daemon=True).start()
 
     def close(self) -> None:
         """End the program and its group: TERM, and KILL where that does not help at once."""
@@ -288,6 +272,20 @@ class RunExchange:
         kind = Kind.CONNECTION if status == _TRY_LATER else Kind.FINAL
         how = f"ended with status {status}" if status > 0 else f"was killed by signal {-status}"
         return Failure(kind, f"run://{self._name} {how}", said)
+
+
+def _started(command: list[str], body: bytes) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
+    """Start a program that reads `body`; return it and the file of its standard error."""
+    # Files, not pipes: a program may answer before it has read, and may fill its stderr.
+    with tempfile.TemporaryFile() as stdin, ExitStack() as if_it_fails:
+        stdin.write(body)
+        stdin.seek(0)
+        stderr = if_it_fails.enter_context(tempfile.TemporaryFile())
+        process = subprocess.Popen(
+            command, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr, start_new_session=True
+        )
+        if_it_fails.pop_all()
+        return process, stderr
 
 
 def _signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:

@@ -267,6 +267,7 @@ def test_at_most_64_mib_are_kept_and_no_half_character(tmp_path: Path) -> None:
     assert file.read_text("utf-8").count("é") == 32 * MIB - 1
 
 
+@pytest.mark.parametrize("length", [5_000, 1_000_000])
 def test_a_full_disk_costs_the_file_and_not_the_result(tmp_path: Path, length: int) -> None:
     excerpt = Excerpt(100, lambda: tmp_path)
     with files_of_at_most(1_000):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bantam.core.events import ReasoningDelta, TextDelta
 from bantam.core.messages import Message, Role, ToolCall
-from bantam.model.completions import Assembler
+from bantam.model.completions import AnswerFailed, Assembler
 from bantam.model.sse import MAX_ANSWER_BYTES, AnswerTooLarge
 from bantam.model.usage import Usage
 
@@ -93,7 +93,7 @@ def test_a_whole_answer_gives_the_message_of_a_stream() -> None:
     deltas = assembler.feed(whole(message, finish_reason="stop")) + assembler.close()
     assert deltas == [ReasoningDelta("why"), TextDelta("so")]
     assert assembler.message == answer(event(message) + STOP)
-    assert (assembler.finish_reason, assembler.done, assembler.events) == ("stop", True, 1)
+    assert (assembler.finish_reason, assembler.done, assembler.events) == ("stop", True, 2)
 
 
 @pytest.mark.parametrize(
@@ -216,6 +216,32 @@ def test_an_answer_of_many_events_is_refused_at_the_bound(delta: dict[str, objec
 def feed_times(assembler: Assembler, sent: bytes, times: int) -> None:
     for _ in range(times):
         assembler.feed(sent)
+
+
+def test_calls_and_pieces_without_end_are_refused_before_they_fill_the_memory() -> None:
+    call = {"tool_calls": [{"function": {"name": "f", "arguments": "{}"}}] * 100}
+    for delta in (call, {"content": "ab"}):
+        assembler = Assembler()
+        sent = b"data: " + json.dumps({"choices": [{"delta": delta}]}).encode() + b"\n\n"
+        with pytest.raises(AnswerTooLarge):
+            feed_times(assembler, sent * 1000, MAX_ANSWER_BYTES // 50_000)
+
+
+def test_each_piece_of_a_whole_body_is_a_sign_of_life() -> None:
+    assembler = Assembler()
+    assembler.feed(b"  ")
+    assert assembler.events == 0
+    assembler.feed(b'{"choi')
+    assembler.feed(b" ")
+    assembler.feed(b'ces": [')
+    assert assembler.events == 2
+
+
+@pytest.mark.parametrize("name", ["message", "msg", "detail"])
+@pytest.mark.parametrize("text", ["event: error\ndata: %s\n\n", "data: %s\n\n", "%s"])
+def test_a_bare_message_is_an_error_in_place_of_an_answer(name: str, text: str) -> None:
+    with pytest.raises(AnswerFailed, match="overloaded"):
+        Assembler().feed((text % json.dumps({name: "overloaded"})).encode())
 
 
 def test_the_wrapping_of_a_long_answer_does_not_count() -> None:

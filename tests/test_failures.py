@@ -233,7 +233,28 @@ NETWORK: dict[str, tuple[Exception, Kind, str]] = {
         "connection failed: [Errno 111] Connection refused",
     ),
     "without words": (httpx.ReadError(""), Kind.CONNECTION, "connection failed: ReadError"),
-    "proxy": (httpx.ProxyError("407"), Kind.CONNECTION, "connection failed: 407"),
+    "proxy": (httpx.ProxyError("502 Bad"), Kind.CONNECTION, "connection failed: 502 Bad"),
+    "proxy-refuses": (
+        httpx.ProxyError("407 Proxy Authentication Required"),
+        Kind.FINAL,
+        (
+            "the proxy refused: 407 Proxy Authentication Required; "
+            "does its address hold the right name and password?"
+        ),
+    ),
+    "no-tls": (
+        httpx.ConnectError("[SSL: WRONG_VERSION_NUMBER] wrong version number"),
+        Kind.FINAL,
+        (
+            "the server does not speak TLS; is it http:// and not https://? "
+            "([SSL: WRONG_VERSION_NUMBER] wrong version number)"
+        ),
+    ),
+    "location": (
+        httpx.RemoteProtocolError("Invalid URL in location header: x"),
+        Kind.FINAL,
+        "the server redirects to no valid address: Invalid URL in location header: x",
+    ),
     "certificate": (
         httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] self-signed"),
         Kind.FINAL,

@@ -139,6 +139,12 @@ REFUSED: list[tuple[str, set[str]]] = [
         "Additional properties are not allowed ('stream_options' was unexpected)",
         {"stream_options"},
     ),
+    ("unknown stream_options", {"stream_options"}),
+    ("Invalid field: stream_options", {"stream_options"}),
+    ("Invalid parameter: temperature", {"temperature"}),
+    ("temperature: this model only supports temperature = 1", {"temperature"}),
+    ("temperature is not available for reasoning models", {"temperature"}),
+    ("stream_options and temperature are not supported", {"stream_options", "temperature"}),
     ("create() got an unexpected keyword argument 'reasoning_effort'", {"reasoning_effort"}),
 ]
 
@@ -237,6 +243,8 @@ NOT_REFUSED: list[Any] = [
     "Unsupported parameter: 'model'",
     "Unknown parameter: 'messages[1].user'.",
     "Unknown parameter: 'tools[0].function.strict'.",
+    "unknown user",
+    "Invalid parameter: temperature must be between 0 and 1",
     "unknown field `foo`, expected one of `seed`, `temperature`, `user`",
     "Unknown parameter: 'foo'. Did you mean 'seed'?",
     "Invalid value for temperature: must be between 0 and 1",

@@ -201,6 +201,8 @@ ASKED: list[tuple[dict[str, str], float | None]] = [
     ({"retry-after": "9" * 400}, None),
     ({"retry-after": "-5"}, 1),
     ({"retry-after": "soon"}, 1),
+    ({"retry-after": "4, 9"}, 9),
+    ({"retry-after": "3s"}, 3),
     ({"retry-after": ""}, 1),
     ({"retry-after": "nan"}, 1),
     ({"retry-after": "1e3"}, 1),
@@ -272,10 +274,16 @@ def test_404_shows_the_url_and_the_hint() -> None:
     assert "/v1" in str(error)
 
 
+def test_no_error_shows_the_query_of_an_address_which_may_hold_a_key() -> None:
+    error = error_for(failed(404), f"{URL}?key=sk-1", 1, NOW)
+    assert f"tried {URL}: " in str(error)
+    assert "sk-1" not in str(error)
+
+
 def test_a_redirect_says_where_it_points() -> None:
     error = last(failed(308, b"", {"location": "https://elsewhere.example/"}))
     assert "not followed: it points to https://elsewhere.example/" in str(error)
-    assert "it points to nowhere" in str(last(failed(302, b"")))
+    assert str(last(failed(302, b""))) == "302 Found; redirects are not followed"
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,11 @@ OPENAI = {"prompt_tokens": 100, "completion_tokens": 7, "total_tokens": 107}
             Usage(50, 36, 40),
         ),
         ({"usage": {"prompt_tokens": 12.0, "completion_tokens": 2.5}}, Usage(12, None, None)),
-        ({"usage": {"prompt_tokens": 0, "completion_tokens": 0}}, Usage(0, 0, None)),
+        ({"usage": {"prompt_tokens": 0, "completion_tokens": 0}}, None),
+        ({"usage": {"prompt_tokens": 0, "completion_tokens": 9}}, Usage(None, 9, None)),
+        ({"usage": {"prompt_tokens": "12", "completion_tokens": "3"}}, Usage(12, 3, None)),
+        ({"usage": {"prompt_tokens": 10, "cache_read_input_tokens": 990}}, Usage(1000, None, 990)),
+        ({"usage": {"prompt_tokens": 10**300, "completion_tokens": 3}}, Usage(None, 3, None)),
         ({}, None),
         ({"usage": None}, None),
         ({"usage": {}}, None),
@@ -91,7 +95,7 @@ def test_every_shape_of_usage_is_one(payload: dict[str, Any], usage: Usage | Non
     assert usage_in(payload) == usage
 
 
-@pytest.mark.parametrize("value", [None, "12", -1, True, math.nan, math.inf, [], {}])
+@pytest.mark.parametrize("value", [None, "many", "9" * 13, -1, True, math.nan, math.inf, [], {}])
 def test_what_is_no_count_is_unknown_and_not_zero(value: object) -> None:
     counts = {"prompt_tokens": value, "completion_tokens": 3, "cached_tokens": value}
     assert usage_in({"usage": counts}) == Usage(None, 3, None)

@@ -60,7 +60,7 @@ def _head(exchange: Exchange, timeout_s: float, cancel: Cancel) -> Head:
     try:
         item = cancel.get(exchange.inbox, timeout_s)
     except TimeoutError:
-        raise AttemptFailed(_silence(Kind.SILENCE, timeout_s)) from None
+        raise AttemptFailed(_silence(timeout_s)) from None
     if isinstance(item, Failure):
         raise AttemptFailed(item)
     assert isinstance(item, Head)
@@ -88,8 +88,10 @@ def _deltas(
         except TimeoutError:
             if answer.complete:
                 return
-            kind = Kind.STALL if answer.events else Kind.SILENCE
-            raise AttemptFailed(_silence(kind, timeout_s)) from None
+            if answer.events:
+                stopped = f"the answer stopped: nothing came for {timeout_s:g} s (timeout)"
+                raise AttemptFailed(Failure(Kind.STALL, stopped)) from None
+            raise AttemptFailed(_silence(timeout_s)) from None
         match item:
             case bytes():
                 yield from answer.feed(item)
@@ -123,8 +125,8 @@ def _next(exchange: Exchange, deadline: float, cancel: Cancel) -> Item:
     return cancel.get(exchange.inbox, left)
 
 
-def _silence(kind: Kind, timeout_s: float) -> Failure:
-    return Failure(kind, f"no answer for {timeout_s:g} s (timeout)")
+def _silence(timeout_s: float) -> Failure:
+    return Failure(Kind.SILENCE, f"no answer for {timeout_s:g} s (timeout)")
 
 
 def _in_mid_stream(failure: Failure) -> Failure:
@@ -137,7 +139,8 @@ def _broken(error: BrokenAnswer | AnswerFailed, head: Head) -> Failure:
     """Return the failure behind a 200: what the stream itself said, or that it broke."""
     if error.status is not None:
         reason = f"{status_line(error.status)} in the answer"
-        return Failure(Kind.STATUS, reason, str(error), error.status)
+        said = f"{error.codes}: {error}" if isinstance(error, AnswerFailed) else ""
+        return Failure(Kind.STATUS, reason, str(error), error.status, head.headers, said=said)
     if "html" in head.headers.get("content-type", "").lower():
         return Failure(Kind.FINAL, str(error))  # a page stands at this address, not an API
     return Failure(Kind.BROKEN, str(error))

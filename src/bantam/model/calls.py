@@ -22,6 +22,10 @@ from bantam.model.jsontext import Nesting, whole_characters
 _KNOWN: Final = frozenset({"id", "index", "type", "function"})
 
 
+# What a call costs beside its arguments: no answer holds thousands of them.
+_CALL_COST: Final = 4096
+
+
 class _Call:
     """A call in the making."""
 
@@ -62,7 +66,7 @@ class ToolCalls:
     """
 
     def __init__(self, id_prefix: str) -> None:
-        self.length = 0  # characters of arguments so far
+        self.length = 0  # about the memory held so far
         self._id_prefix = id_prefix
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
@@ -107,6 +111,7 @@ class ToolCalls:
         if call is None or _opens_another(call, call_id, name, arguments, named):
             call = _Call(index)
             self._calls.append(call)
+            self.length += _CALL_COST
         if index is not None:
             self._by_index[index] = call
         if call_id:

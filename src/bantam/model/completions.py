@@ -8,7 +8,7 @@ exists only once the end was seen, so half a tool call is never run.
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from bantam.core.errors import ModelError
 from bantam.core.events import ReasoningDelta, TextDelta
@@ -56,12 +56,23 @@ def serialised(body: Mapping[str, Any]) -> bytes:
 # -- the answer -------------------------------------------------------------------------------
 
 
+# What a piece costs in memory beside its characters: thousands of tiny ones add up.
+_PIECE_COST: Final = 50
+
+
 class BrokenAnswer(ModelError):
     """The answer was cut off, malformed or empty; repeating the request may help."""
 
 
 class AnswerFailed(ModelError):
-    """The endpoint reports an error inside a 200; `status` is the one it names, if it names one."""
+    """The endpoint reports an error inside a 200; `status` is the one it names, if it names one.
+
+    `codes` are the words that it calls the error by.
+    """
+
+    def __init__(self, message: str, status: int | None = None, codes: str = "") -> None:
+        super().__init__(message, status)
+        self.codes = codes
 
 
 class Assembler:
@@ -128,6 +139,8 @@ class Assembler:
             self._error = error
             if not self._deltas:
                 raise
+        if self._body.is_json and part.strip():
+            self.events += 1  # of a whole body each piece is data
         if self.done:
             self._finish()
         return self._taken()
@@ -199,7 +212,8 @@ class Assembler:
     def _take_event(self, event: Mapping[str, Any]) -> None:
         error = error_in(event)
         if error is not None:
-            raise AnswerFailed(f"the endpoint reported an error: {error.words}", error.status)
+            text = f"the endpoint reported an error: {error.words}"
+            raise AnswerFailed(text, error.status, error.codes)
         usage = usage_in(event)
         if usage is not None:
             self.usage = self.usage.updated(usage) if self.usage else usage
@@ -230,7 +244,7 @@ class Assembler:
         legacy = {"function": delta.get("function_call")} if delta.get("function_call") else None
         self._calls.feed(delta.get("tool_calls") or legacy)
         self._state.add(delta)
-        self._length += len(reasoning) + len(text) + len(refusal)
+        self._length += len(reasoning) + len(text) + len(refusal) + _PIECE_COST
         if self._length + self._calls.length + self._state.length > MAX_ANSWER_BYTES:
             raise AnswerTooLarge("the answer", MAX_ANSWER_BYTES)
 

@@ -139,6 +139,12 @@ def network_failure(error: Exception) -> Failure:
         return Failure(Kind.FINAL, text)
     # By name: where httpx itself cannot be imported, this still has to work.
     names = {kind.__name__ for kind in type(error).__mro__}
+    if "ProxyError" in names and (re.match(r"4\d\d\b", text) or "ACCEPTABLE METHODS" in text):
+        hint = "does its address hold the right name and password?"
+        return Failure(Kind.FINAL, f"the proxy refused: {text}; {hint}")
+    if "WRONG_VERSION_NUMBER" in text:
+        hint = "is it http:// and not https://?"
+        return Failure(Kind.FINAL, f"the server does not speak TLS; {hint} ({text})")
     if "CERTIFICATE_VERIFY_FAILED" in text:
         hint = "if the authority is your own, name its file in SSL_CERT_FILE"
         return Failure(Kind.FINAL, f"the server's certificate was not accepted: {text}; {hint}")
@@ -146,6 +152,8 @@ def network_failure(error: Exception) -> Failure:
         # Its text quotes the header, and so the key.
         text = "HTTP cannot carry one of its headers; is the key one line of plain characters?"
         return Failure(Kind.FINAL, f"the request could not be made: {text}")
+    if "URL in location header" in text:  # httpx reads it, though nobody follows it
+        return Failure(Kind.FINAL, f"the server redirects to no valid address: {text}")
     if "TransportError" in names and "UnsupportedProtocol" not in names:
         return Failure(Kind.CONNECTION, f"connection failed: {text}")
     if "error" in names and type(error).__module__ == "zlib":

@@ -4,7 +4,7 @@ Providers agree on nothing about errors but the word. An object, a text or a lis
 other and in JSON inside text (OpenRouter's `metadata.raw`), all end as one line for the user.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,30 +12,55 @@ from bantam.model.jsontext import parsed
 
 # Where an error's words stand, the most telling first.
 _WORDS: Final = ("message", "msg", "error", "detail", "description", "type", "code")
+_BARE: Final = ("message", "msg", "detail")
 _NUMBERS: Final = ("code", "status", "status_code")
+# The words that stand where a number might, and the status that they come with outside a stream
+# (OpenAI's and Anthropic's references).
+_CODES: Final = {
+    "invalid_request_error": 400,
+    "context_length_exceeded": 400,
+    "authentication_error": 401,
+    "invalid_api_key": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "model_not_found": 404,
+    "insufficient_quota": 429,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "overloaded_error": 529,
+}
 _LONGEST: Final = 1000  # characters; some providers send a whole page
 
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """An error as the endpoint reports it: one line of words, and the HTTP status if it has one."""
+    """An error as the endpoint reports it: one line of words, and the HTTP status if it has one.
+
+    `codes` are the words that it calls the error by.
+    """
 
     words: str
     status: int | None
+    codes: str = ""
 
 
 def error_in(event: Mapping[str, Any]) -> Reported | None:
     """Return the error that an event of a stream, or a JSON body, reports; None if it has none.
 
     >>> error_in({"error": {"code": 502, "message": "no free worker"}})
-    Reported(words='no free worker', status=502)
+    Reported(words='no free worker', status=502, codes='')
     >>> error_in({"choices": [], "error": None})
     """
     error = _error_value(event)
     if error is None:
         return None
     words = " ".join(error_text(error).split())[:_LONGEST] or "no reason given"
-    return Reported(words, error_status(error))
+    codes = " ".join(_codes(error))
+    status = error_status(error)
+    if status is None:
+        status = next((_CODES[code] for code in codes.split() if code in _CODES), None)
+    return Reported(words, status, codes)
 
 
 def _error_value(event: Mapping[str, Any]) -> Any:
@@ -44,6 +69,9 @@ def _error_value(event: Mapping[str, Any]) -> Any:
         return event["error"]
     if event.get("object") == "error" or event.get("type") == "error":
         return event
+    bare = any(isinstance(event.get(name), str) for name in _BARE)
+    if bare and not event.keys() & {"choices", "usage", "id"}:
+        return event  # what `event: error` announces, or a framework's own error
     choices = event.get("choices")
     for choice in choices if isinstance(choices, list) else ():
         if not isinstance(choice, Mapping):
@@ -53,6 +81,17 @@ def _error_value(event: Mapping[str, Any]) -> Any:
         if choice.get("finish_reason") == "error":
             return "finish_reason is 'error'"
     return None
+
+
+def _codes(error: Any) -> Iterator[str]:
+    """Yield the words that an error's value is called by, the most exact first."""
+    match error:
+        case Mapping():
+            yield from (v for n in ("code", "type") if isinstance(v := error.get(n), str))
+            yield from _codes(error.get("error"))
+        case list():
+            for item in error:
+                yield from _codes(item)
 
 
 def error_text(error: Any) -> str:

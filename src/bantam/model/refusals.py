@@ -22,6 +22,8 @@ _PATH = r"\b[A-Za-z_]\w*(?:\[\d+\]|\.\w+)*"
 _QUOTED = rf"{_QUOTE}+\s*{_PATH}{_QUOTE}+"
 # One name, or several of them: ['top_k', 'seed']; stream_options, seed.
 _NAMES = rf"(?P<names>{_QUOTE}*{_PATH}{_QUOTE}*(?:,\s*{_QUOTE}*{_PATH}{_QUOTE}*)*)"
+# A bare name that no sentence uses as a word.
+_SNAKE = r"\b(?:[A-Za-z]+_\w+|temperature)\b"
 _NOT = (
     r"(?:not\s+(?:currently\s+)?(?:supported|permitted|allowed|accepted|available|recogni[sz]ed"
     rf"|valid|an?\s+(?:valid|supported|known)\s+{_NOUN})|unsupported|deprecated|unexpected|unknown"
@@ -63,7 +65,8 @@ _SENTENCES: Final = (
     # x is not supported with this model: bare, so at the start of a sentence alone
     (
         rf"(?:^|[.:;]\s+)(?:setting\s+)?(?P<names>{_PATH})\s+(?:is|are)\s+"
-        r"(?:not\s+supported|unsupported|deprecated|not\s+permitted|no\s+longer\s+supported)"
+        r"(?:not\s+(?:supported|permitted|available)|unsupported|deprecated"
+        r"|no\s+longer\s+supported)"
     ),
     # x: Extra inputs are not permitted
     rf"(?<![\w.])(?P<names>{_PATH}):\s+(?:{_EXTRA}|(?:unsupported|unknown)\s+{_NOUN})",
@@ -72,6 +75,12 @@ _SENTENCES: Final = (
     # invalid x: only 1 is allowed; `x` may only be set to 1
     rf"\binvalid\s+(?P<names>{_PATH}):\s+only\b",
     rf"(?P<names>{_QUOTED}|^{_PATH})\s+(?:may|can|must)\s+only\s+be\b",
+    # unknown x_y; invalid field: x_y; this model only supports temperature = 1
+    rf"\b(?:unknown|unsupported|unrecogni[sz]ed|unexpected)\s+(?P<names>{_SNAKE})(?=\s*(?:$|[.,;]))",
+    rf"\binvalid\s+{_NOUN}\s*:?\s*(?P<names>{_QUOTE}*{_SNAKE}{_QUOTE}*)(?=\s*(?:$|[.;]))",
+    rf"\bonly\s+supports?\s+(?P<names>{_SNAKE})\s*=",
+    # x_y and temperature are not supported
+    rf"(?P<names>{_SNAKE}(?:(?:,\s*|\s+and\s+){_SNAKE})+)\s+are\s+{_NOT}",
     # `x` and `y` cannot both be specified: the first goes
     rf"(?P<names>{_QUOTED})\s+and\s+{_QUOTED}\s+(?:cannot|may\s+not|must\s+not)\s+both\b",
 )
@@ -89,7 +98,7 @@ def refused_members(failure: Failure) -> list[str]:
 def _named_in_sentences(words: str) -> Iterator[str]:
     for sentence in _SENTENCES:
         for match in re.finditer(sentence, words, re.IGNORECASE):
-            yield from (_dotted(name) for name in match["names"].split(","))
+            yield from map(_dotted, re.split(r",|\band\b", match["names"]))
 
 
 def _dotted(text: str) -> str:

@@ -128,8 +128,12 @@ def retry_after_s(headers: Mapping[str, str], now: datetime) -> float | None:
 
 
 def _seconds(value: str, now: datetime) -> float | None:
-    """Return the seconds until what a Retry-After says, None if it says nothing sensible."""
-    if (seconds := _number(value)) is not None:
+    """Return the seconds until what a Retry-After says, None if it says nothing sensible.
+
+    Of several fields, which HTTP joins by commas, the largest counts; some write `3s`.
+    """
+    numbers = [_number(part.strip().removesuffix("s")) for part in value.split(",")]
+    if (seconds := max((n for n in numbers if n is not None), default=None)) is not None:
         return seconds
     try:
         date = parsedate_to_datetime(value)
@@ -151,6 +155,7 @@ def _number(text: str) -> float | None:
 def error_for(failure: Failure, url: str, tried: int, now: datetime) -> ModelError:
     """Return the error that ends the turn after `tried` attempts: what happened, what to do."""
     status, after = failure.status, retry_after_s(failure.headers, now)
+    url = url.partition("?")[0]  # a query may hold a key
     if status in (401, 403):
         return KeyRefused(
             f"{failure}; the endpoint refused the key: set api_key in .bantam.cfg, "
@@ -164,8 +169,9 @@ def error_for(failure: Failure, url: str, tried: int, now: datetime) -> ModelErr
         hint = "the conversation is longer than the model's context window: start a new one"
         return ModelError(f"{failure}; {hint}, or use a model with a larger context", status)
     if status is not None and 300 <= status < 400:
-        where = failure.headers.get("location", "nowhere")
-        return ModelError(f"{failure}; redirects are not followed: it points to {where}", status)
+        where = failure.headers.get("location")
+        points = f": it points to {where}" if where else ""
+        return ModelError(f"{failure}; redirects are not followed{points}", status)
     if _is_spent(failure):
         return ModelError(f"{failure}; the quota or credit of this key is used up", status)
     if _is_for_the_day(failure):

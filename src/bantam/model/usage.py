@@ -1,7 +1,7 @@
 """Token counts of every provider -> one shape; an estimate; and the proof that caching works.
 
 A count that is not reported is unknown (None), never 0: a budget or a cache proof that takes one
-for the other is wrong. Null, text, negative numbers and the like are not reports.
+for the other is wrong. Null, words, negative numbers and the like are not reports.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,6 +29,7 @@ _CACHED: Final = (
     "cachedContentTokenCount",  # Gemini
     "cache_n",  # llama.cpp
 )
+_LONGEST_COUNT: Final = 12  # digits
 _DETAILS: Final = ("prompt_tokens_details", "input_tokens_details")
 
 
@@ -83,12 +84,14 @@ def _listed(value: Any) -> list[Any]:
 
 def _usage_of(report: Mapping[str, Any]) -> Usage:
     details = [report, *(d for n in _DETAILS if isinstance(d := report.get(n), Mapping))]
-    cached = [_count(place.get(name)) for place in details for name in _CACHED]
-    return Usage(
-        prompt=_first_sum(report, _PROMPT),
-        completion=_first_sum(report, _COMPLETION),
-        cached=max((count for count in cached if count is not None), default=None),
-    )
+    counts = [_count(place.get(name)) for place in details for name in _CACHED]
+    cached = max((count for count in counts if count is not None), default=None)
+    prompt, completion = _first_sum(report, _PROMPT), _first_sum(report, _COMPLETION)
+    if prompt == 0:  # no prompt has no tokens: this server does not count
+        prompt, completion = None, completion or None
+    elif prompt is not None and cached is not None and cached > prompt:
+        prompt += cached  # it counted what was not in its cache
+    return Usage(prompt, completion, cached)
 
 
 def _first_sum(report: Mapping[str, Any], rows: tuple[tuple[str, ...], ...]) -> int | None:
@@ -100,10 +103,13 @@ def _first_sum(report: Mapping[str, Any], rows: tuple[tuple[str, ...], ...]) -> 
 
 
 def _count(value: Any) -> int | None:
+    if isinstance(value, str) and value.isdecimal() and len(value) <= _LONGEST_COUNT:
+        return int(value)  # some gateways quote their numbers
     if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
         return None
-    # Proxies turn 12 into 12.0; NaN and infinity are no integers.
-    return int(value) if isinstance(value, int) or value.is_integer() else None
+    # Proxies turn 12 into 12.0; NaN, infinity and what no window holds are no counts.
+    whole = isinstance(value, int) or value.is_integer()
+    return int(value) if whole and value < 10**_LONGEST_COUNT else None
 
 
 def _known(first: int | None, second: int | None) -> int | None:

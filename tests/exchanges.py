@@ -24,12 +24,12 @@ from bantam.model.catalogue import Catalogue
 from bantam.model.client import Client, Settings
 from bantam.model.completions import Assembler, serialised
 from bantam.model.dialects.native import Native
+from bantam.model.programs import RunTransport
 from bantam.model.transports import (
     Exchange,
     Head,
     HTTPTransport,
     Item,
-    RunTransport,
     Transport,
 )
 

@@ -93,6 +93,8 @@ def test_the_projects_own_file_is_looked_for_before_the_shared_one() -> None:
         ('model="m" # "c"', "m"),
         ('model="m"n"', 'm"n'),
         ("model=\"m' # c", "\"m'"),
+        ('model="m # c', '"m'),
+        ('model="m # c" n', '"m'),
         ('model="m"#c', '"m"#c'),
         ('model=" m "', " m "),
         ('model=""', "kilo-auto/free"),
@@ -130,9 +132,9 @@ def test_a_comment_behind_a_value_may_hold_any_bytes() -> None:
         (b"export model", ".bantam.cfg:1: no '='"),
         (b"=value", ".bantam.cfg:1: '' is not a key"),
         (b"export =\n =v", ".bantam.cfg:2: '' is not a key"),
-        (b"my model=m", ".bantam.cfg:1: 'my model' is not a key"),
-        (b"model: a=b", ".bantam.cfg:1: 'model: a' is not a key"),
-        (b"m\xe9=m", ".bantam.cfg:1: 'm\\udce9' is not a key"),
+        (b"my model=m", ".bantam.cfg:1: 'my...' is not a key"),
+        (b"model: a=b", ".bantam.cfg:1: 'model...' is not a key"),
+        (b"m\xe9=m", ".bantam.cfg:1: 'm...' is not a key"),
         (b"\xff\xfem\x00=\x00", ".bantam.cfg:1: "),
         (b"\nmodel=caf\xe9", ".bantam.cfg:2: model is not UTF-8"),
         (b"user=caf\xe9", ".bantam.cfg:1: user is not UTF-8"),
@@ -201,6 +203,7 @@ def test_a_value_is_typed_by_the_table(key: str, text: str, value: object) -> No
         ("endpoint", "localhost:8080"),
         ("endpoint", "ftp://host"),
         ("endpoint", "https://"),
+        ("endpoint", "run://"),
         ("model", "a\x00b"),
         ("bantam_tools_dir", "a\x1b[2Jb"),
         ("tools", "shell_exec,"),
@@ -220,7 +223,94 @@ def test_an_error_shows_the_default_as_a_value_that_fits() -> None:
         ".bantam.cfg:1: timeout='abc' is not a number of seconds, above 0, at most 1000000; "
         "write timeout=300"
     )
-    assert refused("budget_tokens=x").endswith("is not a whole number from 1 to 1000000000")
+
+
+@pytest.mark.parametrize("row", OPTIONS.values(), ids=lambda row: row.name)
+def test_every_option_has_an_example_that_an_error_can_show(row: Any) -> None:
+    typed = value_of(configured(f"{row.name}={row.example}"), row.name)
+    assert typed is not None
+    assert row.default in (typed, None)
+
+
+def test_an_error_shows_an_example_where_there_is_no_default() -> None:
+    assert refused("budget_tokens=0") == (
+        ".bantam.cfg:1: budget_tokens='0' is not a whole number from 1 to 1000000000; "
+        "write budget_tokens=1000000"
+    )
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "why"),
+    [
+        ("http://x:99999", "its port is above 65535"),
+        ("http://[12345::]/v1", "its IPv6 address is none"),
+        ("http:///x", "it names no host"),
+        ("http://a%2eexample/v1", "its host and port are not of letters from a to z"),
+        ("http://x/v 1", "it holds a blank"),
+    ],
+)
+def test_an_endpoint_that_is_none_is_refused_by_its_place_and_with_the_reason(
+    endpoint: str, why: str
+) -> None:
+    expected = OPTIONS["endpoint"].kind.expected
+    fix = "write endpoint=https://api.kilo.ai/api/openrouter"
+    in_file = refused(f"model=m\nendpoint={endpoint}", "endpoint=http://good.example")
+    assert in_file.startswith(f".bantam.cfg:2: endpoint='{endpoint}' is not {expected}: {why}")
+    on_line = refused("", f"endpoint={endpoint}")
+    assert on_line.startswith(f"-o endpoint={endpoint} is not {expected}: {why}")
+    assert in_file.endswith(fix)
+    assert on_line.endswith(fix)
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["https://user:sk-secret@h/v1", "http://sk-secret@h", "http://a\\sk-secret\n@h"]
+)
+def test_a_name_before_a_host_is_refused_and_not_shown(endpoint: str) -> None:
+    message = refused("", f"endpoint={endpoint}")
+    assert "//...@h" in message
+    assert "sk-secret" not in message
+
+
+@pytest.mark.parametrize("scheme", ["run:///x", "replay://x", "http://h/"])
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        "\t",
+        "\n",
+        "\x1b",
+        "\x7f",
+        "\x9b",
+        "\xa0",
+        "\xad",
+        "\u034f",
+        "\u200b",
+        "\u200d",
+        "\u202e",
+        "\u2028",
+        "\u2066",
+        "\u3164",
+        "\ufe0f",
+        "\ufeff",
+        "\U000e0041",
+    ],
+    ids=ascii,
+)
+def test_what_no_screen_shows_is_in_no_endpoint(scheme: str, hidden: str) -> None:
+    endpoint = f"{scheme}{hidden}ok.sh"
+    message = refused("", f"endpoint={endpoint}")
+    assert message.startswith(f"-o endpoint={endpoint!a} is not an ")
+    assert f": it holds U+{ord(hidden):04X}; write endpoint=" in message
+    in_file = f"endpoint='{endpoint}'"
+    if hidden != "\n":
+        assert refused(in_file).startswith(f".bantam.cfg:1: endpoint={endpoint!a} is not")
+
+
+def test_the_endpoint_of_the_file_is_known_where_another_is_used() -> None:
+    default = OPTIONS["endpoint"].default
+    assert configured("api_key=k", "endpoint=http://o").file_endpoint == default
+    assert configured("endpoint=", "endpoint=http://o").file_endpoint == default
+    config = configured("endpoint=http://a\nendpoint=http://b", "endpoint=http://o")
+    assert (config.endpoint, config.file_endpoint) == ("http://o", "http://b")
 
 
 def test_a_wrong_value_is_refused_even_where_a_later_one_replaces_it() -> None:
@@ -232,6 +322,90 @@ def test_a_wrong_value_is_refused_even_where_a_later_one_replaces_it() -> None:
 def test_what_bantam_writes_itself_is_never_forwarded(key: str) -> None:
     assert f"{key} is written by Bantam itself" in refused(f"{key}=[]")
     assert f"-o {key} is written by Bantam itself" in refused("", f"{key}=")
+
+
+API_KEYS = [
+    "models",
+    "max_tokens",
+    "max_completion_tokens",
+    "top_p",
+    "top_k",
+    "min_p",
+    "seed",
+    "stop",
+    "n",
+    "user",
+    "tool_choice",
+    "parallel_tool_calls",
+    "reasoning_effort",
+    "reasoning",
+    "thinking",
+    "frequency_penalty",
+    "presence_penalty",
+    "logit_bias",
+    "logprobs",
+    "top_logprobs",
+    "response_format",
+    "service_tier",
+    "store",
+    "metadata",
+    "modalities",
+    "prediction",
+    "verbosity",
+    "web_search_options",
+    "safety_identifier",
+    "prompt_cache_key",
+    "transforms",
+    "route",
+    "provider",
+    "plugins",
+    "repetition_penalty",
+    "cache_prompt",
+    "slot_id",
+    "mirostat",
+    "grammar",
+    "typical_p",
+    "extra_body",
+    "chat_template_kwargs",
+    "guided_json",
+    "num_ctx",
+    "keep_alive",
+    "options",
+    "enable_thinking",
+]
+
+
+@pytest.mark.parametrize("key", API_KEYS)
+def test_a_key_of_the_api_goes_there_though_it_resembles_one_of_bantam_s(key: str) -> None:
+    assert resolve((), [f"{key}=x"]).forwarded == {key: "x"}
+
+
+@pytest.mark.parametrize(
+    ("key", "right"),
+    [
+        ("Temperature", "temperature=0.7"),
+        ("API_KEY", "api_key=KEY"),
+        ("api-key", "api_key=KEY"),
+        ("ApiKey", "api_key=KEY"),
+        ("OPENAI_API_KEY", "api_key=KEY"),
+        ("x-api-key", "api_key=KEY"),
+        ("Endpoint", "endpoint=https://api.kilo.ai/api/openrouter"),
+        ("max.al-iterations", "max_al_iterations=1000"),
+        ("BANTAM_TOOLS_DIR", "bantam_tools_dir=/path/to/tools"),
+        ("endpiont", "endpoint=https://api.kilo.ai/api/openrouter"),
+        ("sandbx", "sandbox=off"),
+        ("approv", "approve=auto"),
+        ("budget_token", "budget_tokens=1000000"),
+        ("temprature", "temperature=0.7"),
+    ],
+)
+def test_a_key_that_looks_like_one_of_bantam_s_is_never_forwarded(key: str, right: str) -> None:
+    assert refused(f"{key}=sk-secret") == f".bantam.cfg:1: {key} is not a key; write {right}"
+    assert refused("", f"{key}=") == f"-o {key} is not a key; write {right}"
+
+
+def test_a_reserved_key_in_another_case_is_reserved() -> None:
+    assert "Messages is written by Bantam itself" in refused("Messages=[]")
 
 
 def test_no_option_is_forwarded() -> None:
@@ -341,9 +515,24 @@ def test_an_override_is_taken_as_the_shell_passed_it() -> None:
     assert config.forwarded == {"stop": "['x #y']", "user": '"q"'}
 
 
-@pytest.mark.parametrize("text", ["words", "=v", "a b=c", ""])
-def test_an_override_without_key_and_value_is_refused(text: str) -> None:
-    assert refused("", text) == f"-o {text} is not a key and a value; write -o KEY=VALUE"
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("words", "words"),
+        ("top_p", "top_p"),
+        ("=v", "..."),
+        ("a b=c", "a..."),
+        ("", ""),
+        ("api_key:sk-secret", "api_key..."),
+        ("api_key sk-secret", "api_key..."),
+        ("api_key: sk-secret=", "api_key..."),
+        ("sk-secret", "sk..."),
+    ],
+)
+def test_an_override_without_key_and_value_is_refused_and_only_its_first_word_shown(
+    text: str, shown: str
+) -> None:
+    assert refused("", text) == f"-o {shown} is not a key and a value; write -o KEY=VALUE"
 
 
 def test_a_wrong_override_is_named_as_it_was_typed() -> None:
@@ -352,7 +541,9 @@ def test_a_wrong_override_is_named_as_it_was_typed() -> None:
 
 
 def test_a_wrong_variable_of_the_environment_is_named() -> None:
-    assert refused("", BANTAM_SANDBOX="yes").startswith("BANTAM_SANDBOX=yes is not one of off")
+    assert refused("", BANTAM_SANDBOX="yes") == (
+        "BANTAM_SANDBOX=yes is not one of off, on, net; write BANTAM_SANDBOX=off"
+    )
 
 
 @pytest.mark.parametrize(
@@ -386,7 +577,8 @@ def test_no_representation_and_no_error_shows_the_key() -> None:
     assert config.api_key == "sk-secret"
     assert "sk-secret" not in repr(config)
     assert "sk-secret" not in repr(Setting("api_key", "sk-secret", "-o"))
-    for text in ("sk-secret", "api_key=sk-secret\u00e9"):
+    pasted = ("sk-secret", "api_key=sk-secret\u00e9", "api_key: sk-secret==", "API_KEY=sk-secret")
+    for text in pasted:
         assert "sk-secret" not in refused(text)
     assert "sk-secret" not in refused("", "api_key=sk-secret\x00")
 
@@ -394,7 +586,7 @@ def test_no_representation_and_no_error_shows_the_key() -> None:
 @pytest.mark.parametrize("key", ["k\u00e9", "k\x00", '"k "', '" k"', "k\tk"])
 def test_a_key_that_no_header_can_carry_is_refused(key: str) -> None:
     message = refused(f"api_key={key}")
-    assert message == ".bantam.cfg:1: api_key is not one line of visible ASCII"
+    assert message == (".bantam.cfg:1: api_key is not one line of visible ASCII; write api_key=KEY")
 
 
 def test_a_configuration_never_changes() -> None:

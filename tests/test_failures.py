@@ -230,10 +230,14 @@ NETWORK: dict[str, tuple[Exception, Kind, str]] = {
     "refused": (
         httpx.ConnectError("[Errno 111] Connection refused"),
         Kind.CONNECTION,
-        "connection failed: [Errno 111] Connection refused",
+        "connection failed: [Errno 111] Connection refused (host:1)",
     ),
-    "without words": (httpx.ReadError(""), Kind.CONNECTION, "connection failed: ReadError"),
-    "proxy": (httpx.ProxyError("502 Bad"), Kind.CONNECTION, "connection failed: 502 Bad"),
+    "without words": (
+        httpx.ReadError(""),
+        Kind.CONNECTION,
+        "connection failed: ReadError (host:1)",
+    ),
+    "proxy": (httpx.ProxyError("502 Bad"), Kind.CONNECTION, "connection failed: 502 Bad (host:1)"),
     "proxy-refuses": (
         httpx.ProxyError("407 Proxy Authentication Required"),
         Kind.FINAL,
@@ -294,5 +298,5 @@ NETWORK: dict[str, tuple[Exception, Kind, str]] = {
 def test_a_failure_of_the_network_is_told_in_words(
     error: Exception, kind: Kind, reason: str
 ) -> None:
-    failure = network_failure(error)
+    failure = network_failure(error, "host:1")
     assert (failure.kind, failure.reason) == (kind, reason)

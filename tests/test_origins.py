@@ -7,20 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bantam.core.config import Config
+from bantam.core.endpoints import host_of, is_loopback, origin
 from bantam.core.errors import ConfigError, UntrustedEndpoint
-from bantam.model.origins import (
-    KNOWN_HOSTS,
-    Key,
-    check_trust,
-    host_of,
-    is_loopback,
-    key_for,
-    origin,
-    urls,
-)
+from bantam.model.origins import KNOWN_HOSTS, Key, check_trust, key_for, urls
 
 CASES = Path(__file__).parent / "cases" / "urls.jsonl"
 OF_FILE = ".bantam.cfg:3"
+DEFAULT = Config().endpoint
 
 
 def cases() -> list[dict[str, dict[str, str]]]:
@@ -95,6 +89,9 @@ NO_ENDPOINTS = [
     "https:/api.openai.com",
     "https:api.openai.com",
     "ftp://h/v1",
+    "run://",
+    "replay://",
+    "run:///x\u202eok.sh",
     "file:///etc/passwd",
     "javascript://h",
     "https://",
@@ -127,13 +124,13 @@ NO_ENDPOINTS = [
 
 @pytest.mark.parametrize("endpoint", NO_ENDPOINTS)
 def test_what_could_be_read_in_two_ways_is_no_endpoint(endpoint: str) -> None:
-    with pytest.raises(ConfigError, match="endpoint"):
+    with pytest.raises(ValueError, match=r"^$|^it"):
         origin(endpoint)
 
 
 @pytest.mark.parametrize("name", ["sk-secret@", "user:sk-secret@", "api.openai.com:sk-secret@"])
 def test_a_name_before_the_host_is_refused_and_not_shown(name: str) -> None:
-    with pytest.raises(ConfigError, match="api_key") as caught:
+    with pytest.raises(ValueError, match="api_key") as caught:
         origin(f"https://{name}evil.example/v1")
     assert "sk-secret" not in str(caught.value)
 
@@ -145,7 +142,7 @@ def test_an_origin_is_what_is_connected_to_or_an_error(endpoint: str) -> None:
 
     try:
         name = origin(endpoint)
-    except ConfigError:
+    except ValueError:
         return
     connected = httpx.URL(urls(endpoint).chat)
     host = f"[{connected.host}]" if ":" in connected.host else connected.host
@@ -197,7 +194,8 @@ def test_what_may_be_another_machine_is_not_loopback(host: str) -> None:
 
 
 def check(endpoint: str, *, source: str = OF_FILE, trust: bool = False, accepted: str = "") -> None:
-    check_trust(endpoint, source=source, trust=trust, environ={"BANTAM_TRUST": accepted})
+    config = Config(endpoint=endpoint, sources={"endpoint": source})
+    check_trust(config, trust=trust, environ={"BANTAM_TRUST": accepted})
 
 
 HARMLESS = [
@@ -241,9 +239,8 @@ def test_a_file_may_name_nothing_else_unless_it_is_accepted(endpoint: str) -> No
     with pytest.raises(UntrustedEndpoint) as caught:
         check(endpoint)
     said = str(caught.value)
-    assert OF_FILE in said
-    assert endpoint in said
-    assert "--trust" in said
+    assert said.startswith(f"{OF_FILE}: endpoint={endpoint} ")
+    assert "add --trust for one run" in said
     assert int(caught.value.exit_status) == 2
     check(endpoint, trust=True)
     check(endpoint, source="-o")
@@ -252,11 +249,6 @@ def test_a_file_may_name_nothing_else_unless_it_is_accepted(endpoint: str) -> No
 def test_the_error_names_the_variable_with_the_origin() -> None:
     with pytest.raises(UntrustedEndpoint, match=r"BANTAM_TRUST=https://evil\.example:1$"):
         check("https://evil.example:1/v1")
-
-
-def test_an_endpoint_that_is_none_is_no_question_of_trust() -> None:
-    with pytest.raises(ConfigError):
-        check("http://[::1", source="-o", trust=True)
 
 
 @pytest.mark.parametrize(
@@ -318,14 +310,18 @@ def key(
     trust: bool = False,
     variable: str = "sk-env",
     accepted: str = "",
+    source: str = OF_FILE,
+    file_endpoint: str | None = None,
 ) -> Key:
-    return key_for(
-        endpoint,
-        configured=configured,
-        source=OF_FILE,
-        trust=trust,
-        environ={"OPENAI_API_KEY": variable, "BANTAM_TRUST": accepted},
+    """Return the key for `endpoint`, which is the file's own unless `file_endpoint` is given."""
+    config = Config(
+        endpoint=endpoint,
+        api_key=configured,
+        sources={"api_key": source},
+        file_endpoint=file_endpoint or endpoint,
     )
+    environ = {"OPENAI_API_KEY": variable, "BANTAM_TRUST": accepted}
+    return key_for(config, trust=trust, environ=environ)
 
 
 @pytest.mark.parametrize(
@@ -362,6 +358,68 @@ def test_a_configured_key_wins_and_goes_to_its_endpoint() -> None:
     assert key("https://api.openai.com/v1", "sk-own") == Key("sk-own", OF_FILE)
 
 
+@pytest.mark.parametrize(
+    ("endpoint", "of_file"),
+    [
+        ("https://x.example/v2", "https://x.example/v1"),
+        ("HTTPS://X.example:443", "https://x.example/v1"),
+        ("https://api.kilo.ai/other", DEFAULT),
+        ("http://127.0.0.1:8080/v1", "http://127.0.0.1:8080"),
+    ],
+)
+def test_the_key_of_a_file_goes_to_the_origin_of_its_endpoint(endpoint: str, of_file: str) -> None:
+    assert key(endpoint, "sk-own", file_endpoint=of_file) == Key("sk-own", OF_FILE)
+
+
+@pytest.mark.parametrize("trust", [True, False])
+@pytest.mark.parametrize("accepted", [True, False])
+@pytest.mark.parametrize(
+    ("endpoint", "of_file"),
+    [
+        ("http://other.example/v1", "https://x.example/v1"),
+        ("http://x.example/v1", "https://x.example/v1"),
+        ("https://x.example:8443/v1", "https://x.example/v1"),
+        ("https://api.mistral.ai/v1", DEFAULT),
+        ("http://127.0.0.1:8080/v1", DEFAULT),
+        ("http://127.0.0.1:8081/v1", "http://127.0.0.1:8080/v1"),
+        ("https://x.example/v1", "run://./model.sh"),
+    ],
+)
+def test_the_key_of_a_file_goes_nowhere_else_and_that_is_told(
+    endpoint: str, of_file: str, *, trust: bool, accepted: bool
+) -> None:
+    found = key(
+        endpoint,
+        "sk-own",
+        variable="",
+        trust=trust,
+        accepted=origin(endpoint) if accepted else "",
+        file_endpoint=of_file,
+    )
+    assert (found.value, found.source) == (None, "none")
+    assert found.notice == (
+        f"{OF_FILE}: api_key is not sent to {origin(endpoint)}: a file's key goes only to its own "
+        f"endpoint, {origin(of_file)}; to use a key here, add -o api_key=KEY, or write this "
+        "endpoint into the file"
+    )
+
+
+@pytest.mark.parametrize("source", ["-o", "default"])
+def test_the_user_s_own_key_goes_wherever_the_user_says(source: str) -> None:
+    for endpoint in ("https://x.example/v1", "http://127.0.0.1:1/v1"):
+        found = key(endpoint, "sk-own", source=source, file_endpoint=DEFAULT)
+        assert found == Key("sk-own", source)
+
+
+def test_where_the_file_s_key_does_not_belong_the_environment_s_may() -> None:
+    found = key("https://api.openai.com/v1", "sk-own", file_endpoint=DEFAULT)
+    assert (found.value, found.source) == ("sk-env", "OPENAI_API_KEY")
+    assert "api_key is not sent to https://api.openai.com" in str(found.notice)
+    found = key("https://api.mistral.ai/v1", "sk-own", file_endpoint=DEFAULT)
+    assert found.value is None
+    assert f"{OF_FILE}: api_key is not sent" in str(found.notice)
+
+
 def test_without_a_key_there_is_nothing_to_say() -> None:
     assert key("https://x.example/v1", variable="") == Key(None, "none")
 
@@ -394,8 +452,3 @@ def test_a_key_that_no_header_can_hold_is_an_error_that_does_not_show_it(
         key("https://api.openai.com/v1", bad if from_file else None, variable=bad)
     assert "sk-" not in str(caught.value)
     assert (OF_FILE if from_file else "OPENAI_API_KEY") in str(caught.value)
-
-
-def test_a_key_is_not_asked_for_before_the_endpoint_is_one() -> None:
-    with pytest.raises(ConfigError, match="endpoint"):
-        key("http://[::1", "sk-own")

@@ -12,6 +12,7 @@ from users import open_folder, ordinary_user
 
 from bantam.agent.prompt import AGENTS_BYTES, Facts, read_agents, system_prompt
 from bantam.core.cancel import Cancel, Inbox
+from bantam.core.config import CONFIG_FILES
 from bantam.tools.executors.local import LocalExecutor
 from bantam.tools.files import write_tool
 from bantam.tools.shell import shell_tool
@@ -163,15 +164,18 @@ def test_more_is_cut_between_two_characters_and_that_is_told_to_both(tmp_path: P
     assert agents.notices == (f"{path} was cut: AGENTS.md files may hold 32768 bytes in all",)
 
 
-def test_the_bound_holds_for_all_files_together(tmp_path: Path) -> None:
+def test_the_bound_holds_for_all_files_together_and_the_nearest_is_given_room_first(
+    tmp_path: Path,
+) -> None:
     (tmp_path / ".git").mkdir()
-    written(tmp_path / "AGENTS.md", "a" * (AGENTS_BYTES - 5))
+    root = written(tmp_path / "AGENTS.md", "a" * 9)
     middle = written(tmp_path / "m" / "AGENTS.md", "b" * 9)
-    last = written(tmp_path / "m" / "n" / "AGENTS.md", "c" * 9)
+    nearest = written(tmp_path / "m" / "n" / "AGENTS.md", "c" * (AGENTS_BYTES - 5))
     agents = read_agents(tmp_path / "m" / "n")
     cut = "[cut here: read the rest in the file]"
-    assert agents.text.endswith(f"# {middle}\nbbbbb\n{cut}\n\n# {last}\n{cut}")
-    assert [notice.split(" was cut")[0] for notice in agents.notices] == [str(middle), str(last)]
+    kept = "c" * (AGENTS_BYTES - 5)
+    assert agents.text == f"# {root}\n{cut}\n\n# {middle}\nbbbbb\n{cut}\n\n# {nearest}\n{kept}"
+    assert [notice.split(" was cut")[0] for notice in agents.notices] == [str(middle), str(root)]
 
 
 def test_a_file_that_cannot_be_read_is_told_and_the_others_count() -> None:
@@ -196,6 +200,18 @@ def test_a_link_is_followed_inside_the_tree_alone(tmp_path: Path) -> None:
     assert agents.text == f"# {root}/AGENTS.md\nguide"
     told = f"{root}/docs/AGENTS.md was not read: it links to a file outside {root}"
     assert agents.notices == (told,)
+
+
+@pytest.mark.parametrize("target", [*CONFIG_FILES, ".git/config", "secrets.env", "md"])
+def test_a_link_to_what_is_no_md_file_is_not_followed(tmp_path: Path, target: str) -> None:
+    (tmp_path / ".git").mkdir()
+    written(tmp_path / target, "api_key=sk-secret")
+    (tmp_path / "AGENTS.md").symlink_to("link")
+    (tmp_path / "link").symlink_to(target)
+    agents = read_agents(tmp_path)
+    name = Path(target).name
+    told = f"{tmp_path}/AGENTS.md was not read: it links to {name}, which is no .md file"
+    assert (agents.text, agents.notices) == ("", (told,))
 
 
 def test_a_folder_or_device_or_dangling_link_of_that_name_is_no_file(tmp_path: Path) -> None:

@@ -235,6 +235,7 @@ def test_a_proxy_that_does_not_answer_is_told_without_its_password(scheme: str) 
     with closing(talker), closing(talker.reply([Message(Role.USER, "hi")], (), Cancel())) as reply:
         failed = next(event for event in reply if isinstance(event, Retry))
     assert failed.reason.startswith("connection failed")
+    assert f"through the proxy {proxy.split('@')[1]}" in failed.reason
     assert "secret" not in failed.reason
 
 

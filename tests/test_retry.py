@@ -280,6 +280,19 @@ def test_no_error_shows_the_query_of_an_address_which_may_hold_a_key() -> None:
     assert "sk-1" not in str(error)
 
 
+def test_a_model_that_is_not_there_or_cannot_call_tools_is_told() -> None:
+    missing = failed(404, "model 'x' not found", code="model_not_found")
+    assert "does it have the model that is set?" in str(last(missing))
+    assert "/v1" in str(last(missing))
+    for said in (
+        "This model does not support tools",
+        "No endpoints found that don't support tool use",
+        "registry.ollama.ai/library/gemma does not support tools",
+        "tools are not supported by this model",
+    ):
+        assert "a model that can call tools" in str(last(failed(400, said)))
+
+
 def test_a_redirect_says_where_it_points() -> None:
     error = last(failed(308, b"", {"location": "https://elsewhere.example/"}))
     assert "not followed: it points to https://elsewhere.example/" in str(error)

@@ -35,7 +35,8 @@ from proxies import HTTPProxy, Socks5Proxy, unused_port
 from bantam.core.cancel import Cancel
 from bantam.core.errors import ConfigError
 from bantam.model.failures import AttemptFailed, Failure, Kind
-from bantam.model.transports import End, Head, HTTPTransport, Item, RunTransport
+from bantam.model.programs import RunTransport
+from bantam.model.transports import End, Head, HTTPTransport, Item
 
 OK: Final = text("All is well.")
 
@@ -647,13 +648,50 @@ def test_of_a_flood_of_errors_the_end_is_shown(program: Any) -> None:
     assert len(failure.message) <= 8192
 
 
-@pytest.mark.parametrize("command", ["/nowhere/model", "."])
-def test_a_program_that_cannot_be_run_is_final(command: str) -> None:
-    exchange = run(command).send(BODY)
+def test_a_program_that_cannot_be_run_is_final(tmp_path: Path) -> None:
+    program = tmp_path / "model"
+    program.write_bytes(b"\x00 neither a script nor machine code")
+    program.chmod(0o755)
+    exchange = run(program).send(BODY)
     failure = failure_of(items_of(exchange))
     assert failure.kind is Kind.FINAL
-    assert failure.reason.startswith(f"run://{command} cannot be run: ")
+    assert failure.reason.startswith(f"run://{program} cannot be run: ")
     exchange.close()
+
+
+@pytest.mark.parametrize("name", ["folder", "plain", "missing", "./plain", "/nowhere/model", "."])
+def test_a_program_that_is_not_there_or_not_executable_is_a_wrong_configuration(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "plain").write_text("#!/bin/sh\n")
+    with pytest.raises(ConfigError, match=f"endpoint=run://{name} -v names no program"):
+        run(name, "-v")
+
+
+def test_a_program_in_the_home_folder_is_that_of_the_home_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not that of a folder called `~` in a project, which would have another's trust."""
+    home, project = tmp_path / "home", tmp_path / "project"
+    for folder, says in ((home, "home"), (project / "~", "project")):
+        folder.mkdir(parents=True)
+        (folder / "model").write_text(f"#!/bin/sh\necho {says} $1\n")
+        (folder / "model").chmod(0o755)
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("HOME", str(home))
+    assert body_of(items_of(run("~/model", "-v").send(BODY))) == b"home -v\n"
+
+
+def test_a_relative_program_is_looked_for_in_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    program = tmp_path / "model"
+    program.write_text("#!/bin/sh\necho here\n")
+    program.chmod(0o755)
+    assert body_of(items_of(run("./model").send(BODY))) == b"here\n"
 
 
 def test_a_request_that_does_not_fit_on_the_disk_is_a_failure() -> None:

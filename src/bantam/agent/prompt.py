@@ -75,16 +75,16 @@ class Agents:
 def read_agents(working_directory: Path) -> Agents:
     """Read the AGENTS.md files from the git root down to `working_directory`.
 
-    Each is sanitised; 32 KiB in all, the rest is cut. What was cut, dropped or not read is told.
-    A link out of that tree is not followed: a cloned folder could send any file with the prompt.
+    Each is sanitised; 32 KiB in all, given out from the nearest one up, the rest is cut. What was
+    cut, dropped or not read is told.
     """
     texts: list[str] = []
     notices: list[str] = []
     left = AGENTS_BYTES
     root, paths = _agents_files(working_directory)
-    for path in paths:
-        if not path.resolve().is_relative_to(root.resolve()):
-            notices.append(f"{path} was not read: it links to a file outside {root}")
+    for path in reversed(paths):
+        if reason := _unfit_link(path, root):
+            notices.append(f"{path} was not read: {reason}")
             continue
         try:
             with path.open("rb") as file:
@@ -102,7 +102,20 @@ def read_agents(working_directory: Path) -> Agents:
         left -= min(left, len(raw))
         if text.strip():
             texts.append(f"# {_in_a_line(str(path))}\n{text.strip()}")
-    return Agents("\n\n".join(texts), tuple(notices))
+    return Agents("\n\n".join(reversed(texts)), tuple(notices))
+
+
+def _unfit_link(path: Path, root: Path) -> str | None:
+    """Return why what `path` links to is not read, None if it may be.
+
+    A cloned folder could send any file with the prompt, its user's configuration with the key too.
+    """
+    target = path.resolve()
+    if not target.is_relative_to(root.resolve()):
+        return f"it links to a file outside {root}"
+    if target.suffix.lower() != ".md":
+        return f"it links to {target.name}, which is no .md file"
+    return None
 
 
 def _agents_files(working_directory: Path) -> tuple[Path, list[Path]]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final, TypeVar
 
 from bantam.core import kinds
+from bantam.core.endpoints import hidden_in
 from bantam.core.errors import ConfigError
 from bantam.core.kinds import Kind, as_text, choice, forwarded_value, number, whole
 from bantam.core.settings import Setting, parse_override
@@ -28,7 +29,11 @@ ENVIRONMENT: Final = {"bantam_tools_dir": "BANTAM_TOOLS_DIR", "sandbox": "BANTAM
 RESERVED: Final = frozenset({"messages", "stream_options"})
 
 _LOOSE_TO_STRICT: Final = ("off", "net", "on")  # values of `sandbox`
+_ENDPOINT: Final = "https://api.kilo.ai/api/openrouter"
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_API_KEY: Final = re.compile("api_?key$")
+# A name before a host may be a key.
+_NAME_BEFORE_HOST: Final = re.compile("//.*@", re.DOTALL)
 
 T = TypeVar("T")
 
@@ -36,26 +41,28 @@ T = TypeVar("T")
 # -- the table --------------------------------------------------------------------------------
 
 
-def option(default: T, kind: Kind, meaning: str, *, secret: bool = False) -> T:
-    """Make one row of the table; a secret is in no `repr` and no error."""
-    return field(
-        default=default,
-        repr=not secret,
-        metadata={"kind": kind, "meaning": meaning, "secret": secret},
-    )
+def option(default: T, kind: Kind, meaning: str, *, example: str = "", secret: bool = False) -> T:
+    """Make one row of the table.
+
+    `example`: what an error says to write where there is no default. A secret is in no `repr` and
+    no error.
+    """
+    row = {"kind": kind, "meaning": meaning, "example": example or as_text(default)}
+    return field(default=default, repr=not secret, metadata=row | {"secret": secret})
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The options of a run, typed; those with the default None may be unset.
+    """The options of a run, typed and checked by `resolve`; a default of None means unset.
 
     `forwarded`: every other key, for the API. `sources`: key -> `default`, `FILE:LINE`,
-    `environment` or `-o`, for every option and every forwarded key.
+    `environment` or `-o`, for every option and every forwarded key. `file_endpoint`: the endpoint
+    that the file's `api_key` goes to, the default where the file names none.
     """
 
     # fmt: off
     endpoint: str = option(
-        "https://api.kilo.ai/api/openrouter",
+        _ENDPOINT,
         kinds.ADDRESS,
         "base URL; `/chat/completions` and `/models` are appended")
     model: str = option("kilo-auto/free", kinds.TEXT, "model id")
@@ -63,8 +70,9 @@ class Config:
         0.7, number("a number, 0 or more", lambda t: t >= 0), "sent with each request")
     api_key: str | None = option(
         None, kinds.KEY,
-        "bearer token; falls back to `OPENAI_API_KEY` of the environment, which goes only to "
-        "OpenAI, this machine, and addresses accepted with it", secret=True)
+        "bearer token; in a file it goes only to that file's endpoint; falls back to "
+        "`OPENAI_API_KEY` of the environment, which goes only to OpenAI and this machine",
+        example="KEY", secret=True)
     stream: bool = option(True, kinds.SWITCH, "stream the answer")
     color: str = option(
         "auto", choice("auto", "always", "never"),
@@ -76,7 +84,8 @@ class Config:
     context_window: int = option(200000, whole(1), "tokens, used when `/models` does not tell")
     bantam_tools_dir: str | None = option(
         None, kinds.TEXT,
-        "folder of your own shell tools; `BANTAM_TOOLS_DIR` of the environment wins")
+        "folder of your own shell tools; `BANTAM_TOOLS_DIR` of the environment wins",
+        example="/path/to/tools")
     dialect: str = option(
         "auto", choice("auto", "native", "dollar", "blocks"),
         "how the model says what it wants run; `auto` starts with `native`")
@@ -93,7 +102,8 @@ class Config:
     compact_at: float = option(
         0.6, number("a share above 0, at most 1", lambda share: 0 < share <= 1),
         "share of the window at which compaction is offered")
-    budget_tokens: int | None = option(None, whole(1), "tokens that one run may use in all")
+    budget_tokens: int | None = option(
+        None, whole(1), "tokens that one run may use in all", example="1000000")
     cache_proof: str = option(
         "off", choice("off", "warn", "strict"),
         "what to do when the provider's prompt cache is missed")
@@ -107,6 +117,7 @@ class Config:
     # fmt: on
     forwarded: Mapping[str, Any] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
+    file_endpoint: str = _ENDPOINT
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +128,7 @@ class Option:
     default: Any
     kind: Kind
     meaning: str
+    example: str
     secret: bool
 
 
@@ -157,6 +169,7 @@ def resolve(
         **{key: value for key, value in values.items() if key in OPTIONS},
         forwarded={key: value for key, value in values.items() if key not in OPTIONS},
         sources=dict.fromkeys(OPTIONS, "default") | {k: s.source for k, s in present.items()},
+        file_endpoint=typed(of_file.get("endpoint", Setting("endpoint", "", "default"))),
     )
 
 
@@ -171,10 +184,14 @@ def _last(settings: Iterable[Setting]) -> dict[str, Setting]:
 
 def typed(setting: Setting) -> Any:
     """Return the value of `setting`, the default if its text is empty. Raises ConfigError."""
+    place = place_of(setting.key, setting.source)
     if _SURROGATE.search(setting.text):
-        raise ConfigError(f"{_place(setting)} is not UTF-8; write it in UTF-8")
-    if setting.key in RESERVED:
-        raise ConfigError(f"{_place(setting)} is written by Bantam itself; remove this setting")
+        raise ConfigError(f"{place} is not UTF-8; write it in UTF-8")
+    meant = _meant(setting.key)
+    if meant in RESERVED:
+        raise ConfigError(f"{place} is written by Bantam itself; remove this setting")
+    if meant != setting.key:
+        raise ConfigError(f"{place} is not a key; write {meant}={OPTIONS[meant].example}")
     row = OPTIONS.get(setting.key)
     if row is None:
         return forwarded_value(setting.text)
@@ -182,27 +199,53 @@ def typed(setting: Setting) -> Any:
         return row.default
     try:
         return row.kind.read(setting.text)
-    except ValueError:
-        raise ConfigError(_complaint(setting, row)) from None
+    except ValueError as error:
+        given = "" if row.secret else f"={_shown(setting):.80}"
+        why = f": {error}" if error.args else ""
+        fix = f"write {name_at(row.name, setting.source)}={row.example}"
+        raise ConfigError(f"{place}{given} is not {row.kind.expected}{why}; {fix}") from None
 
 
-def _place(setting: Setting) -> str:
-    match setting.source:
-        case "-o":
-            return f"-o {setting.key}"
-        case "environment":
-            return ENVIRONMENT[setting.key]
-        case _:
-            return f"{setting.source}: {setting.key}"
+def _meant(key: str) -> str:
+    """Return the key of Bantam's that `key` misspells, else `key`.
+
+    What only looks like one of them would go to the API under its own name, the key's value too.
+    """
+    plain = re.sub("[.-]", "_", key.lower())
+    if plain in OPTIONS or plain in RESERVED:
+        return plain
+    if _API_KEY.search(plain):
+        return "api_key"
+    if key == "models":  # OpenRouter's fallbacks
+        return key
+    from difflib import get_close_matches
+
+    # `sandbx=on` must not leave the sandbox off. 0.85: about one letter wrong of six.
+    return next(iter(get_close_matches(plain, OPTIONS, 1, 0.85)), key)
 
 
-def _complaint(setting: Setting, row: Option) -> str:
+def place_of(key: str, source: str) -> str:
+    """Return `key` with the place of its setting, as an error begins.
+
+    >>> [place_of("sandbox", source) for source in ("-o", "environment", "model.cfg:3")]
+    ['-o sandbox', 'BANTAM_SANDBOX', 'model.cfg:3: sandbox']
+    """
+    before = {"-o": "-o ", "environment": ""}.get(source, f"{source}: ")
+    return before + name_at(key, source)
+
+
+def name_at(key: str, source: str) -> str:
+    """Return what `key` is called where it is set: a variable of the environment has another."""
+    return ENVIRONMENT[key] if source == "environment" else key
+
+
+def _shown(setting: Setting) -> str:
+    """Return the text of `setting`, without a name before a host and with nothing hidden."""
+    text = _NAME_BEFORE_HOST.sub("//...@", setting.text)
+    if hidden_in(text):
+        return ascii(text)
     # As it was typed on a command line; in quotes, which show blanks, out of a file.
-    as_typed = setting.source in ("-o", "environment")
-    text = setting.text if as_typed else repr(setting.text)
-    given = "" if row.secret else f"={text:.80}"
-    hint = "" if row.default is None else f"; write {row.name}={as_text(row.default)}"
-    return f"{_place(setting)}{given} is not {row.kind.expected}{hint}"
+    return text if setting.source in ("-o", "environment") else repr(text)
 
 
 def use_color(choice: str, environ: Mapping[str, str], *, is_tty: bool) -> bool:

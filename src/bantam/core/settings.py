@@ -13,6 +13,8 @@ from typing import Final
 from bantam.core.errors import ConfigError
 
 _NAME: Final = re.compile(r"[\w.-]+")
+# An error shows what comes before it of a text that is no setting: the rest may be a pasted key.
+_NO_WORD: Final = re.compile("[^A-Za-z_]")
 _EXPORT: Final = re.compile(r"\Aexport\s+")
 _COMMENT: Final = re.compile(r"\s#")
 # The shortest quotes that end the value, so that a comment may hold quotes too.
@@ -50,8 +52,8 @@ def parse(text: bytes, name: str) -> list[Setting]:
             raise ConfigError(f"{name}:{number}: no '=' in this line; write key=value")
         if not _NAME.fullmatch(key):
             raise ConfigError(
-                f"{name}:{number}: {key!r:.80} is not a key of letters, digits, '_', '.' and '-'; "
-                "write key=value"
+                f"{name}:{number}: {_start(key)!r} is not a key of letters, digits, '_', '.' and "
+                "'-'; write key=value"
             )
         settings.append(Setting(key, _value_and_tail(rest)[0], f"{name}:{number}"))
     return settings
@@ -61,8 +63,14 @@ def parse_override(text: str) -> Setting:
     """Return the setting of one `-o KEY=VALUE`; the value is taken as the shell passed it."""
     key, equals, value = text.partition("=")
     if not equals or not _NAME.fullmatch(key.strip()):
-        raise ConfigError(f"-o {text:.80} is not a key and a value; write -o KEY=VALUE")
+        raise ConfigError(f"-o {_start(text)} is not a key and a value; write -o KEY=VALUE")
     return Setting(key.strip(), value.strip(), "-o")
+
+
+def _start(text: str) -> str:
+    """Return the first word of `text`, with a mark if there is more."""
+    word = _NO_WORD.split(text, maxsplit=1)[0]
+    return word if word == text else f"{word}..."
 
 
 def with_setting(text: bytes, key: str, value: str) -> bytes:

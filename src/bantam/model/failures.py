@@ -132,8 +132,11 @@ def rejection(status: int, reason: str, headers: Mapping[str, str], body: bytes)
     )
 
 
-def network_failure(error: Exception) -> Failure:
-    """Return what went wrong in words; only what may pass by itself is worth a repeat."""
+def network_failure(error: Exception, place: str) -> Failure:
+    """Return what went wrong in words; only what may pass by itself is worth a repeat.
+
+    `place` says where to the connection was.
+    """
     text = first_line(str(error)) or type(error).__name__
     if isinstance(error, BantamError):
         return Failure(Kind.FINAL, text)
@@ -155,7 +158,7 @@ def network_failure(error: Exception) -> Failure:
     if "URL in location header" in text:  # httpx reads it, though nobody follows it
         return Failure(Kind.FINAL, f"the server redirects to no valid address: {text}")
     if "TransportError" in names and "UnsupportedProtocol" not in names:
-        return Failure(Kind.CONNECTION, f"connection failed: {text}")
+        return Failure(Kind.CONNECTION, f"connection failed: {text} ({place})")
     if "error" in names and type(error).__module__ == "zlib":
         return Failure(Kind.BROKEN, f"the answer's compression is broken: {text}")
     return Failure(Kind.FINAL, f"the request could not be made: {type(error).__name__}: {text}")

@@ -41,6 +41,15 @@ def proxy_for(url: str, environ: Mapping[str, str]) -> str | None:
     return None
 
 
+def host_and_port(url: str) -> str:
+    """Return the part of `url` that says where it leads, without a name or password.
+
+    >>> host_and_port("socks5://me:secret@127.0.0.1:1080")
+    '127.0.0.1:1080'
+    """
+    return urlsplit(url).netloc.rpartition("@")[2]
+
+
 def _variable(environ: Mapping[str, str], name: str) -> tuple[str, str]:
     """Return the variable that is set, and its value; `""` for none."""
     values = ((written, environ.get(written, "").strip()) for written in (name, name.upper()))

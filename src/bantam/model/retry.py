@@ -56,6 +56,12 @@ _OVERFLOW: Final = re.compile(
 )
 
 
+_NO_TOOLS: Final = re.compile(
+    r"(not|n't) (currently )?(support|allow)\w* (\w+ )?(tool|function)|tools? (is|are) not",
+    re.IGNORECASE,
+)
+
+
 def wait_s(failure: Failure, attempt: int, dice: float, now: datetime) -> float | None:
     """Return the seconds to wait before repeat number `attempt` (from 1), None if there is none.
 
@@ -158,22 +164,12 @@ def error_for(failure: Failure, url: str, tried: int, now: datetime) -> ModelErr
     url = url.partition("?")[0]  # a query may hold a key
     if status in (401, 403):
         return KeyRefused(
-            f"{failure}; the endpoint refused the key: set api_key in .bantam.cfg, "
-            "or OPENAI_API_KEY where the endpoint may have it",
+            f"{failure}; the endpoint refused the key, or what it may do: set api_key in "
+            ".bantam.cfg, or OPENAI_API_KEY where the endpoint may have it",
             status,
         )
-    if status == 404:
-        hint = "does the endpoint end as its documentation says, often in /v1, and only once?"
-        return ModelError(f"{failure}; tried {url}: {hint}", status)
-    if is_overflow(failure):
-        hint = "the conversation is longer than the model's context window: start a new one"
-        return ModelError(f"{failure}; {hint}, or use a model with a larger context", status)
-    if status is not None and 300 <= status < 400:
-        where = failure.headers.get("location")
-        points = f": it points to {where}" if where else ""
-        return ModelError(f"{failure}; redirects are not followed{points}", status)
-    if _is_spent(failure):
-        return ModelError(f"{failure}; the quota or credit of this key is used up", status)
+    if hint := _hint(failure, url):
+        return ModelError(f"{failure}; {hint}", status)
     if _is_for_the_day(failure):
         return Unavailable(f"{failure}; this allowance is used up: try again later", status)
     if after is not None and after > LONGEST_WAIT_S and repeats(failure):
@@ -184,3 +180,24 @@ def error_for(failure: Failure, url: str, tried: int, now: datetime) -> ModelErr
         attempts = f" (after {tried} attempts)" if tried > 1 else ""
         return Unavailable(f"{failure}{attempts}; {url}", status)
     return ModelError(str(failure), status)
+
+
+def _hint(failure: Failure, url: str) -> str:
+    """Return what to do about a failure that no repeat can mend, "" where that is not known."""
+    status = failure.status
+    if status == 404:
+        has_model = re.search(r"\bmodel\b", failure.words, re.IGNORECASE)
+        model = "does it have the model that is set? And " if has_model else ""
+        path = "does the endpoint end as its documentation says, often in /v1, and only once?"
+        return f"tried {url}: {model}{path}"
+    if _NO_TOOLS.search(failure.words):
+        return "Bantam needs a model that can call tools (llama.cpp: --jinja)"
+    if is_overflow(failure):
+        hint = "the conversation is longer than the model's context window: start a new one"
+        return f"{hint}, or use a model with a larger context"
+    if status is not None and 300 <= status < 400:
+        where = failure.headers.get("location")
+        return "redirects are not followed" + (f": it points to {where}" if where else "")
+    if _is_spent(failure):
+        return "the quota or credit of this key is used up"
+    return ""

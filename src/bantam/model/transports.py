@@ -1,4 +1,4 @@
-"""Ways to carry one request to a model and its answer back: http(s)://, run://, replay://.
+"""How one request is carried to a model and its answer back; here over http(s)://.
 
 A transport's `send` starts the exchange and returns at once; a daemon thread reads the answer into
 an `Inbox`, and the turn waits there. So a cancel is noticed at once, whatever the thread is doing:
@@ -7,34 +7,20 @@ the thread: closing a socket does not wake a reader, shutting it down does.
 """
 
 import os
-import select
-import signal
 import socket
-import subprocess
-import tempfile
 from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass
-from shlex import split
 from threading import Lock, Thread
-from typing import IO, TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from bantam.core.cancel import Inbox
-from bantam.core.errors import ConfigError
 from bantam.model.compression import inflated
-from bantam.model.failures import Failure, Kind, network_failure
-from bantam.model.proxies import proxy_for, tls_context
+from bantam.model.failures import Failure, network_failure
+from bantam.model.proxies import host_and_port, proxy_for, tls_context
 
 if TYPE_CHECKING:
     import httpx
-
-_READ_BYTES: Final = 65536
-_GRACE_S: Final = 0.05
-# How late a program's end is seen while something that it left behind holds its output.
-_SLICE_MS: Final = 100
-# What a local program says on standard error is shown up to here.
-_STDERR_BYTES: Final = 8192
-_TRY_LATER: Final = 75  # EX_TEMPFAIL of sysexits.h
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +71,9 @@ class HTTPTransport:
         self.socket: socket.socket | None = None
         self._environ = environ
         self._proxy = proxy_for(url, environ)  # here, since a wrong one ends the run at its start
+        self.place = host_and_port(url)
+        if self._proxy is not None:
+            self.place += f" through the proxy {host_and_port(self._proxy)}"
         self._client: httpx.Client | None = None
         self._lock = Lock()
 
@@ -167,7 +156,7 @@ class HTTPExchange:
         try:
             self._exchange(method, body)
         except Exception as error:  # noqa: BLE001  the turn would wait for ever if it never heard
-            self.inbox.put(network_failure(error))
+            self.inbox.put(network_failure(error, self._transport.place))
 
     def _exchange(self, method: str, body: bytes | None) -> None:
         client, url = self._transport.client(), self._transport.url
@@ -190,105 +179,3 @@ def _shut(sock: socket.socket | None) -> None:
         with suppress(OSError):  # closed already
             # Not sock.shutdown: on a TLS socket that takes the TLS layer away under its reader.
             socket.socket.shutdown(sock, socket.SHUT_RDWR)
-
-
-class RunTransport:
-    """A local program, one process a request (`run://PROGRAM ARGUMENTS`)."""
-
-    def __init__(self, endpoint: str) -> None:
-        """Read the command line as a shell does. Raises ConfigError if it is none."""
-        self.url = endpoint
-        try:
-            self._command = split(endpoint.partition("://")[2])
-        except ValueError as error:
-            raise ConfigError(f"endpoint={endpoint} is no command line: {error}") from None
-        if not self._command:
-            raise ConfigError(f"endpoint={endpoint} names no program; write run://PROGRAM")
-
-    def send(self, body: bytes) -> "RunExchange":
-        """Start the program with `body` on its standard input."""
-        return RunExchange(self._command, body)
-
-    def close(self) -> None:
-        """Nothing is kept."""
-
-
-class RunExchange:
-    """One run of a program, read by its own daemon thread."""
-
-    def __init__(self, command: list[str], body: bytes) -> None:
-        self.inbox: Inbox[Item] = Inbox()
-        self._name = command[0]
-        self._process: subprocess.Popen[bytes] | None = None
-        try:
-            self._process, self._stderr = _started(command, body)
-        except (OSError, ValueError) as error:
-            self.inbox.put(Failure(Kind.FINAL, f"run://{self._name} cannot be run: {error}"))
-        else:
-            Thread(target=self._run, args=(self._process,), daemon=True).start()
-
-    def close(self) -> None:
-        """End the program and its group: TERM, and KILL where that does not help at once."""
-        self.inbox.close()
-        process = self._process
-        if process is None or process.poll() is not None:
-            return  # an ended leader's number may be another's by now
-        _signal_group(process, signal.SIGTERM)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(_GRACE_S)
-        _signal_group(process, signal.SIGKILL)
-        process.wait()
-
-    def _run(self, process: subprocess.Popen[bytes]) -> None:
-        assert process.stdout is not None
-        with process.stdout as stdout, self._stderr:
-            going_on = self.inbox.put(Head(200, "OK", {}))
-            if going_on and self._copy(stdout.fileno(), process):
-                self.inbox.put(self._outcome(process.wait()))
-
-    def _copy(self, pipe: int, process: subprocess.Popen[bytes]) -> bool:
-        """Copy to the end of the output, or of the program where something else holds its pipe.
-
-        Return False once nobody takes it.
-        """
-        poll, exited = select.poll(), False
-        poll.register(pipe, select.POLLIN)
-        while True:
-            if poll.poll(_SLICE_MS):
-                part = os.read(pipe, _READ_BYTES)
-                if not part:
-                    return True
-                if not self.inbox.put(part):
-                    return False
-            elif exited:
-                return True
-            exited = process.poll() is not None
-
-    def _outcome(self, status: int) -> Item:
-        if status == 0:
-            return End()
-        self._stderr.seek(max(0, self._stderr.seek(0, os.SEEK_END) - _STDERR_BYTES))
-        said = self._stderr.read().decode("utf-8", "replace").strip()
-        kind = Kind.CONNECTION if status == _TRY_LATER else Kind.FINAL
-        how = f"ended with status {status}" if status > 0 else f"was killed by signal {-status}"
-        return Failure(kind, f"run://{self._name} {how}", said)
-
-
-def _started(command: list[str], body: bytes) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
-    """Start a program that reads `body`; return it and the file of its standard error."""
-    # Files, not pipes: a program may answer before it has read, and may fill its stderr.
-    with tempfile.TemporaryFile() as stdin, ExitStack() as if_it_fails:
-        stdin.write(body)
-        stdin.seek(0)
-        stderr = if_it_fails.enter_context(tempfile.TemporaryFile())
-        process = subprocess.Popen(
-            command, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr, start_new_session=True
-        )
-        if_it_fails.pop_all()
-        return process, stderr
-
-
-def _signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    # All of the group has ended; some systems say so by EPERM.
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, number)

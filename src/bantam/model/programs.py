@@ -1,0 +1,135 @@
+"""run://PROGRAM: a local program plays the model, one process a request.
+
+It reads the request's JSON and writes a chat completion, whole or as SSE lines. What it says on
+standard error is shown when it fails; status 75 means try later.
+"""
+
+import os
+import select
+import signal
+import subprocess
+import tempfile
+from contextlib import ExitStack, suppress
+from shlex import split
+from shutil import which
+from threading import Thread
+from typing import IO, Final
+
+from bantam.core.cancel import Inbox
+from bantam.core.errors import ConfigError
+from bantam.model.failures import Failure, Kind
+from bantam.model.transports import End, Head, Item
+
+_READ_BYTES: Final = 65536
+_GRACE_S: Final = 0.05
+# How late a program's end is seen while something that it left behind holds its output.
+_SLICE_MS: Final = 100
+# What a local program says on standard error is shown up to here.
+_STDERR_BYTES: Final = 8192
+_TRY_LATER: Final = 75  # EX_TEMPFAIL of sysexits.h
+
+
+class RunTransport:
+    """A local program, one process a request (`run://PROGRAM ARGUMENTS`)."""
+
+    def __init__(self, endpoint: str) -> None:
+        """Read the command line as a shell does. Raises ConfigError if it names no program."""
+        self.url = endpoint
+        try:
+            self._command = split(endpoint.partition("://")[2])
+        except ValueError as error:
+            what = f"is no command line: {error}; write run://PROGRAM 'ARGUMENT'"
+            raise ConfigError(f"endpoint={endpoint} {what}") from None
+        # Path.expanduser would take a `./` away. Popen looks where `which` does.
+        self._command[:1] = map(os.path.expanduser, self._command[:1])
+        if not self._command or which(self._command[0]) is None:
+            hint = "write run://PROGRAM, or run://./PROGRAM for one in this folder"
+            raise ConfigError(f"endpoint={endpoint} names no program that can be run; {hint}")
+
+    def send(self, body: bytes) -> "RunExchange":
+        """Start the program with `body` on its standard input."""
+        return RunExchange(self._command, body)
+
+    def close(self) -> None:
+        """Nothing is kept."""
+
+
+class RunExchange:
+    """One run of a program, read by its own daemon thread."""
+
+    def __init__(self, command: list[str], body: bytes) -> None:
+        self.inbox: Inbox[Item] = Inbox()
+        self._name = command[0]
+        self._process: subprocess.Popen[bytes] | None = None
+        try:
+            self._process, self._stderr = _started(command, body)
+        except (OSError, ValueError) as error:
+            self.inbox.put(Failure(Kind.FINAL, f"run://{self._name} cannot be run: {error}"))
+        else:
+            Thread(target=self._run, args=(self._process,), daemon=True).start()
+
+    def close(self) -> None:
+        """End the program and its group: TERM, and KILL where that does not help at once."""
+        self.inbox.close()
+        process = self._process
+        if process is None or process.poll() is not None:
+            return  # an ended leader's number may be another's by now
+        _signal_group(process, signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_GRACE_S)
+        _signal_group(process, signal.SIGKILL)
+        process.wait()
+
+    def _run(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdout is not None
+        with process.stdout as stdout, self._stderr:
+            going_on = self.inbox.put(Head(200, "OK", {}))
+            if going_on and self._copy(stdout.fileno(), process):
+                self.inbox.put(self._outcome(process.wait()))
+
+    def _copy(self, pipe: int, process: subprocess.Popen[bytes]) -> bool:
+        """Copy to the end of the output, or of the program where something else holds its pipe.
+
+        Return False once nobody takes it.
+        """
+        poll, exited = select.poll(), False
+        poll.register(pipe, select.POLLIN)
+        while True:
+            if poll.poll(_SLICE_MS):
+                part = os.read(pipe, _READ_BYTES)
+                if not part:
+                    return True
+                if not self.inbox.put(part):
+                    return False
+            elif exited:
+                return True
+            exited = process.poll() is not None
+
+    def _outcome(self, status: int) -> Item:
+        if status == 0:
+            return End()
+        self._stderr.seek(max(0, self._stderr.seek(0, os.SEEK_END) - _STDERR_BYTES))
+        said = self._stderr.read().decode("utf-8", "replace").strip()
+        kind = Kind.CONNECTION if status == _TRY_LATER else Kind.FINAL
+        how = f"ended with status {status}" if status > 0 else f"was killed by signal {-status}"
+        return Failure(kind, f"run://{self._name} {how}", said)
+
+
+def _started(command: list[str], body: bytes) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
+    """Start a program that reads `body`; return it and the file of its standard error."""
+    # Files, not pipes: a program may answer before it has read, and may fill its stderr.
+    with tempfile.TemporaryFile() as stdin, ExitStack() as if_it_fails:
+        stdin.write(body)
+        stdin.seek(0)
+        stderr = if_it_fails.enter_context(tempfile.TemporaryFile())
+        process = subprocess.Popen(
+            command, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr, start_new_session=True
+        )
+        if_it_fails.pop_all()
+        return process, stderr
+
+
+def _signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    # All of the group has ended; some systems say so by EPERM.
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)

@@ -316,19 +316,19 @@ def test_a_closed_turn_leaves_no_process_and_no_thread_and_the_next_one_works(
 @pytest.mark.parametrize(
     ("override", "says"),
     [
-        ("dialect=dollar", "-o: dialect=dollar is not in this version; write dialect=auto"),
-        ("dialect=blocks", "-o: dialect=blocks is not in this version; write dialect=auto"),
-        ("sandbox=on", "-o: sandbox=on is not in this version; write sandbox=off"),
-        ("sandbox=net", "-o: sandbox=net is not in this version; write sandbox=off"),
-        ("approve=risky", "-o: approve=risky is not in this version; write approve=auto"),
-        ("approve=ask", "-o: approve=ask is not in this version; write approve=auto"),
+        ("dialect=dollar", "-o dialect=dollar is not in this version; write dialect=auto"),
+        ("dialect=blocks", "-o dialect=blocks is not in this version; write dialect=auto"),
+        ("sandbox=on", "-o sandbox=on is not in this version; write sandbox=off"),
+        ("sandbox=net", "-o sandbox=net is not in this version; write sandbox=off"),
+        ("approve=risky", "-o approve=risky is not in this version; write approve=auto"),
+        ("approve=ask", "-o approve=ask is not in this version; write approve=auto"),
         (
             "tools=shell_exec,edit_file",
-            "-o: tools=edit_file is not in this version; choose among shell_exec, write_file",
+            "-o tools=edit_file is not in this version; choose among shell_exec, write_file",
         ),
         (
             "tools=read_file",
-            "-o: tools=read_file is not in this version; choose among shell_exec, write_file",
+            "-o tools=read_file is not in this version; choose among shell_exec, write_file",
         ),
     ],
 )
@@ -338,6 +338,29 @@ def test_an_option_that_is_not_built_yet_is_refused_and_not_ignored(
     with pytest.raises(ConfigError) as caught:
         agent_for(here, "http://127.0.0.1:1/v1", override)
     assert str(caught.value) == says
+
+
+def test_the_variable_that_asks_for_what_is_not_built_yet_is_named(here: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        agent_for(here, "http://127.0.0.1:1/v1", environ={"BANTAM_SANDBOX": "on"})
+    says = "BANTAM_SANDBOX=on is not in this version; write BANTAM_SANDBOX=off"
+    assert str(caught.value) == says
+
+
+def test_the_key_of_the_file_is_not_sent_to_another_endpoint_and_that_is_told(here: Path) -> None:
+    file = [Setting("api_key", "sk-secret", ".bantam.cfg:1")]
+    with LLMServer([text("hi"), text("hi")], models={"data": []}) as server:
+        config = resolve(file, [f"endpoint={server.url}"])
+        agent = Agent(config, Surroundings(here, {"PATH": os.environ["PATH"]}, DAY))
+        said = run(agent)[1]
+        assert eventually(lambda: server.model_requests)
+        agent.close()
+        for request in (*server.chat, *server.model_requests):
+            assert "authorization" not in request.headers
+    assert isinstance(said, Notice)
+    assert said.text.startswith(f".bantam.cfg:1: api_key is not sent to {server.url[:-3]}: ")
+    assert "add -o api_key=KEY" in said.text
+    assert "sk-secret" not in said.text
 
 
 def test_a_folder_s_endpoint_needs_trust(here: Path) -> None:
@@ -440,6 +463,27 @@ def test_a_local_program_can_be_the_model(here: Path) -> None:
     agent = agent_for(here, f"run://{program}")
     assert done_of(run(agent)).text == "from a program"
     agent.close()
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "says"),
+    [
+        ("run:///nowhere/model", "=run:///nowhere/model names no program that can be run; write"),
+        ("run://sh 'half", "=run://sh 'half is no command line: No closing quotation"),
+        ("replay:///nowhere.json", "=replay:///nowhere.json: No such file or directory"),
+    ],
+)
+def test_a_local_endpoint_that_cannot_work_is_refused_by_its_place(
+    here: Path, endpoint: str, says: str
+) -> None:
+    around = Surroundings(here, {"PATH": os.environ["PATH"]}, DAY)
+    for config, place in (
+        (resolve([Setting("endpoint", endpoint, "model.cfg:3")]), "model.cfg:3: endpoint"),
+        (resolve([], [f"endpoint={endpoint}"]), "-o endpoint"),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            Agent(config, around, trust=True)
+        assert str(caught.value).startswith(place + says)
 
 
 def test_a_saved_session_can_be_the_model(here: Path) -> None:

@@ -1,6 +1,7 @@
 """Commands in real shells: what comes out, when it is over, and that nothing of them is left."""
 
 import os
+import pwd
 import shutil
 import signal
 import threading
@@ -84,6 +85,35 @@ def test_output_and_exit_status_come_out_as_they_are(
     tmp_path: Path, command: str, text: str, code: int
 ) -> None:
     assert run(tmp_path, command) == (text, Exit(code))
+
+
+KEY = "sk-0123456789"
+
+
+def test_a_command_s_output_shows_no_secret_however_it_comes(tmp_path: Path) -> None:
+    where = LocalExecutor(tmp_path, {**os.environ, "KEY": KEY}, [KEY, None])
+    command = (
+        r"env | grep ^KEY; echo $KEY; tr '\0' '\n' </proc/$$/environ | grep ^KEY; "
+        f"echo {KEY[:-1]}; printf {KEY[:5]}; sleep 0.2; printf {KEY[5:]}; printf {KEY[:7]}"
+    )
+    text, end = outcome(where.run(command, LONG_S, Cancel()))
+    assert text == f"KEY=[key]\n[key]\nKEY=[key]\n{KEY[:-1]}\n[key]{KEY[:7]}"
+    assert end == Exit(0)
+    killed_early, _ = outcome(where.run(f"printf {KEY[:7]}; sleep 60", 0.5, Cancel()))
+    assert killed_early == KEY[:7]
+
+
+@pytest.mark.parametrize("shell", ["bash", "sh"])
+@pytest.mark.parametrize("command", ["-c", "-x", "--version", "--", "-", "+x", "-e; echo no"])
+def test_a_command_that_begins_like_an_option_is_a_command(
+    tmp_path: Path, shell: str, command: str
+) -> None:
+    (tmp_path / shell).symlink_to(shutil.which(shell) or "")
+    where = LocalExecutor(tmp_path, {"PATH": str(tmp_path)})
+    text, end = outcome(where.run(command, LONG_S, Cancel()))
+    assert f"{command.partition(';')[0]}: " in text
+    assert "not found" in text
+    assert end == Exit(0 if "echo" in command else 127)
 
 
 def test_a_line_of_a_mebibyte_comes_out_whole(tmp_path: Path) -> None:
@@ -444,11 +474,22 @@ def test_a_path_is_relative_to_the_working_directory_or_home(path: str, means: s
     assert LocalExecutor(Path("/work"), {"HOME": "/home/me"}).resolve(path) == Path(means)
 
 
-def test_without_home_the_system_knows_it() -> None:
-    assert LocalExecutor(Path("/work"), {}).resolve("~/a").name == "a"
-    assert "~" not in str(LocalExecutor(Path("/work"), {}).resolve("~/a"))
+@pytest.mark.parametrize(
+    "environment", [{}, {"HOME": ""}, {"HOME": "relative"}, {"HOME": "~"}], ids=repr
+)
+def test_without_an_absolute_home_the_system_knows_it(environment: Mapping[str, str]) -> None:
+    home = Path(pwd.getpwuid(os.getuid()).pw_dir)
+    where = LocalExecutor(Path("/work"), environment)
+    assert where.resolve("~/a") == home / "a"
+    assert where.resolve("~") == home
+
+
+def test_the_home_of_another_user_is_the_system_s() -> None:
+    where = LocalExecutor(Path("/work"), {"HOME": "/home/me"})
+    assert where.resolve("~root/a") == Path(pwd.getpwnam("root").pw_dir, "a")
 
 
 def test_a_nul_in_a_path_is_a_tool_error() -> None:
-    with pytest.raises(ToolError, match="NUL"):
-        LocalExecutor(Path("/work"), {}).resolve("a\0b")
+    with pytest.raises(ToolError, match="NUL") as caught:
+        LocalExecutor(Path("/work"), {}).resolve("a\0b" * 50_000)
+    assert len(str(caught.value)) < 1000

@@ -22,7 +22,8 @@ from bantam.core.errors import Interrupted, ToolError
 from bantam.core.events import FileChange, Status
 from bantam.core.messages import ToolCall
 from bantam.tools.executors.local import LocalExecutor
-from bantam.tools.files import perform, planned, write_tool
+from bantam.tools.files import planned, write_tool
+from bantam.tools.splice import perform
 from bantam.tools.tool import Result, Tool, Toolbox
 
 CASES = [
@@ -291,6 +292,25 @@ def test_a_refusal_says_what_is_right_and_changes_nothing(
     assert says in result.text
 
 
+def test_a_pipe_that_no_path_names_is_refused_as_a_pipe(tmp_path: Path) -> None:
+    ends = os.pipe()
+    try:
+        (tmp_path / "link").symlink_to(f"/proc/self/fd/{ends[1]}")
+        for path in (f"/proc/self/fd/{ends[1]}", "link"):
+            assert "is a device, pipe or socket" in write(tmp_path, path, "x").text
+    finally:
+        for end in ends:
+            os.close(end)
+
+
+@pytest.mark.parametrize("path", ["n" * 100_000, "n/" * 50_000, "d/" + "./" * 2000, "~\0" * 50_000])
+def test_a_long_path_is_shown_in_part(path: str, tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    result = write(tmp_path, path, "x")
+    assert result.status is Status.ERROR
+    assert len(result.text) < 600
+
+
 def test_a_path_with_nul_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match="NUL"):
         write_past_the_toolbox(tmp_path, "a\0b", "x", Cancel())
@@ -396,6 +416,12 @@ def test_another_name_of_the_file_keeps_the_old_bytes(tmp_path: Path) -> None:
     assert ((tmp_path / "a").read_bytes(), (tmp_path / "b").read_bytes()) == (b"new", b"old")
 
 
+def test_a_path_over_a_missing_folder_and_back_is_that_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"old")
+    assert write(tmp_path, "missing/../a", "new", del_bytes=3).status is Status.OK
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("a", b"new")]
+
+
 def test_a_file_whose_name_is_no_utf_8_is_edited(tmp_path: Path) -> None:
     name = os.fsdecode(b"caf\xe9.txt")
     write_past_the_toolbox(tmp_path, name, "é", Cancel())
@@ -465,15 +491,77 @@ def test_the_unfinished_copy_of_a_file_is_private(tmp_path: Path) -> None:
     assert modes == [{0o600}, {0o666}]
 
 
-def test_a_file_that_shrinks_after_the_plan_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"abcdef")
-    arguments = {"path": "a", "content": "x", "offset": 4, "del_bytes": 0}
-    splice = planned(tmp_path / "a", arguments)
-    (tmp_path / "a").write_bytes(b"ab")
+def rewritten_in_the_past(file: Path) -> None:
+    file.write_bytes(b"ABCDEF")
+    os.utime(file, (1, 1))
+
+
+def replaced(file: Path) -> None:
+    file.with_name("other").write_bytes(b"ABCDEF")
+    file.with_name("other").replace(file)
+
+
+def moved_behind_a_link(file: Path) -> None:
+    file.rename(file.with_name("other"))
+    file.symlink_to("other")
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "shorter": lambda file: file.write_bytes(b"ab"),
+    "longer": lambda file: file.write_bytes(b"abcdefg"),
+    "of the same size": lambda file: file.write_bytes(b"ABCDEF"),
+    "of the same size and time": rewritten_in_the_past,
+    "another file": replaced,
+    "a link": moved_behind_a_link,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_what_another_program_wrote_after_the_plan_is_not_lost(
+    change: Callable[[Path], object], tmp_path: Path
+) -> None:
+    file = tmp_path / "a"
+    file.write_bytes(b"abcdef")
+    os.utime(file, (1, 1))
+    splice = planned(file, {"path": "a", "content": "x", "offset": 4, "del_bytes": 0})
+    change(file)
     before = tree(tmp_path)
-    with pytest.raises(ToolError, match="cut by another program"):
+    with pytest.raises(ToolError, match=r"another program changed the file meanwhile.* Read it"):
         perform(splice, Cancel())
     assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_what_another_program_writes_during_the_write_is_not_lost(at: int, tmp_path: Path) -> None:
+    file, looks = tmp_path / "a", iter(range(1, 9))
+    file.write_bytes(b"abcdef")
+
+    def change() -> None:
+        if next(looks) == at:
+            file.write_bytes(b"ABCDEF!")
+
+    with pytest.raises(ToolError, match="another program changed the file"):
+        write_past_the_toolbox(tmp_path, "a", "x", CancelAtLook(-1, change), offset=3, del_bytes=1)
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("a", b"ABCDEF!")]
+
+
+def test_what_another_program_removes_during_the_write_stays_away(tmp_path: Path) -> None:
+    file = tmp_path / "a"
+    file.write_bytes(b"abcdef")
+    removed = CancelAtLook(-1, lambda: file.unlink(missing_ok=True))
+    with pytest.raises(ToolError, match="another program changed the file"):
+        write_past_the_toolbox(tmp_path, "a", "x", removed, offset=3)
+    assert tree(tmp_path) == {}
+
+
+@pytest.mark.parametrize("made", [Path.touch, lambda path: path.symlink_to("nowhere")])
+def test_what_another_program_makes_in_the_place_of_a_new_file_is_not_lost(
+    made: Callable[[Path], object], tmp_path: Path
+) -> None:
+    made_at_last = CancelAtLook(-1, lambda: made(tmp_path / "a"))
+    with pytest.raises(ToolError, match="another program changed the file"):
+        write_past_the_toolbox(tmp_path, "a", "x", made_at_last)
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
 def test_a_large_file_is_edited_in_little_memory(tmp_path: Path) -> None:

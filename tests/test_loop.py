@@ -25,6 +25,7 @@ from bantam.core.events import (
     Turn,
 )
 from bantam.core.messages import INTERRUPTED_RESULT, Answer, Message, Role, ToolCall
+from bantam.core.repair import repaired
 from bantam.tools.executors.local import LocalExecutor
 from bantam.tools.shell import shell_tool
 from bantam.tools.tool import Result, Tool, Toolbox
@@ -173,6 +174,21 @@ def test_what_is_shown_is_in_the_log_already() -> None:
                 assert log.messages[-1] == Message(Role.TOOL, event.text, tool_call_id=event.id)
 
 
+def test_no_escape_or_control_is_in_an_event_of_output() -> None:
+    log = RecordingLog(PROMPT)
+    asking = calling(note("a", r"\u001b[2Jone\u0007"))
+    events, _ = drained(turn_of(log, ScriptedModel(asking, FINAL)))
+    assert [event.text for event in events if isinstance(event, ToolOutput)] == ["[2Jone..."]
+    tool = shell_tool(
+        LocalExecutor(Path(), {"PATH": os.environ["PATH"]}), timeout_s=60, output_limit=1000
+    )
+    command = r"printf '\\033[31mred\\033'; sleep 0.1; printf '[0m\\r\\a\\n'"
+    asking = calling(ToolCall("a", "shell_exec", f'{{"command": "{command}"}}'))
+    turn = run_turn(log, ScriptedModel(asking, FINAL), Toolbox([tool]), allow, Cancel(), 9)
+    events, _ = drained(turn)
+    assert [event.text for event in events if isinstance(event, ToolOutput)] == ["red", "\n"]
+
+
 def test_the_time_that_a_question_takes_is_not_the_tool_s() -> None:
     log = RecordingLog(PROMPT)
 
@@ -193,8 +209,8 @@ def test_the_time_that_a_question_takes_is_not_the_tool_s() -> None:
     [
         (ToolCall("a", "nosuch", "{}"), {}, Status.UNKNOWN, "there is no tool 'nosuch'"),
         (ToolCall("a", "nosuch", '{"x'), '{"x', Status.UNKNOWN, "there is no tool 'nosuch'"),
-        (ToolCall("a", "note", '{"text": "o'), '{"text": "o', Status.ERROR, "cut off or not"),
-        (ToolCall("a", "note", "[1]"), "[1]", Status.ERROR, "cut off or not"),
+        (ToolCall("a", "note", '{"text": "o'), '{"text": "o', Status.ERROR, "Unterminated string"),
+        (ToolCall("a", "note", "[1]"), "[1]", Status.ERROR, "it is a list"),
         (ToolCall("a", "note", ""), {}, Status.ERROR, "'text' is missing"),
         (ToolCall("a", "note", '{"text": 5}'), {"text": 5}, Status.ERROR, "text=5 is no string"),
         (ToolCall("a", "note", '{"y": 5}'), {"y": 5}, Status.ERROR, "unknown parameter 'y'"),
@@ -213,6 +229,9 @@ def test_a_call_that_is_wrong_runs_nothing_and_its_result_shows_the_right_form(
     assert (call_id, found) == ("a", status)
     assert says in text
     assert 'note({"text": <string>})' in text
+    assert "; nothing was run. " in text
+    # What was shown is what is stored, and what is sent.
+    assert repaired(log.messages)[2].content == log.messages[2].content == text
     assert log.entries[:3] == ["assistant", "result a", "started b"]
 
 

@@ -21,7 +21,7 @@ from bantam.core.messages import (
     parsed_arguments,
     to_api,
 )
-from bantam.core.repair import repaired, sendable_arguments
+from bantam.core.repair import quoted_arguments, repaired, sendable_arguments
 from bantam.model.completions import serialised
 from bantam.model.dialects.native import Native
 
@@ -219,6 +219,36 @@ def test_arguments_that_do_not_parse_are_sent_empty_and_quoted_in_the_result() -
     assert broken in repaired(history[:1])[1].content
 
 
+def test_a_result_that_quotes_its_arguments_already_is_sent_as_it_is() -> None:
+    broken = '{"command": "ls\x1b\u202e'
+    history = [
+        calling(ToolCall("a", "shell_exec", broken)),
+        result("a", f"cut{quoted_arguments(broken)}"),
+    ]
+    assert repaired(history)[1] == history[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "quoted"),
+    [
+        ("{}", None),
+        ("", None),
+        ('{"a": "\x1b[2J\u3164\ud800\r\n', '{"a": "[2J\n'),
+        ("x" * 10_000, "x" * 10_000),
+        (
+            "a" * 5_000 + "é" * 7 + "b" * 5_000,
+            "a" * 5_000 + "\n[7 characters left out]\n" + "b" * 5_000,
+        ),
+    ],
+    ids=range(5),
+)
+def test_arguments_are_quoted_sanitised_and_without_their_middle_where_they_are_long(
+    arguments: str, quoted: str | None
+) -> None:
+    expected = "" if quoted is None else f"\n\nThe arguments, as received: {quoted}"
+    assert quoted_arguments(arguments) == expected
+
+
 def test_the_repair_alters_nothing_that_it_was_given() -> None:
     extra = {"details": [{"signature": f"s{HIGH}"}]}
     history = [
@@ -317,7 +347,7 @@ def test_what_some_server_could_not_parse_is_no_object_and_never_sent(text: str)
     assert sendable_arguments(text) == "{}"
     fixed = repaired([calling(ToolCall("a", "ls", text))])
     assert validate([to_api(message) for message in fixed]) == []
-    assert text in fixed[1].content
+    assert fixed[1].content.endswith(quoted_arguments(text))
 
 
 @pytest.mark.parametrize(

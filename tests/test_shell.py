@@ -26,7 +26,7 @@ from bantam.core.errors import Interrupted, ToolError
 from bantam.core.events import Status
 from bantam.core.messages import ToolCall
 from bantam.tools.executors.local import LocalExecutor
-from bantam.tools.shell import Excerpt, cut_middle, private_folder, shell_tool
+from bantam.tools.shell import Excerpt, private_folder, shell_tool
 from bantam.tools.tool import Result, Tool, Toolbox
 
 CASES = [
@@ -189,10 +189,38 @@ def test_a_command_that_is_none_is_a_tool_error(tmp_path: Path, command: str) ->
         result_of(tool_in(tmp_path), command)
 
 
-def test_what_is_shown_as_it_comes_is_the_head(tmp_path: Path) -> None:
-    tool = tool_in(tmp_path, limit=10)
-    pieces, _ = shown(tool.run({"command": "printf abc; printf defghijkl"}, Cancel()))
-    assert "".join(pieces) == "abcdef"
+@pytest.mark.parametrize(
+    ("command", "limit"),
+    [
+        ("seq 8000", LIMIT),
+        ("seq 8000", 100),
+        ("printf abc; printf defghijkl", 10),
+        ("printf '123456\\n78901'", 10),
+        ("printf abc", 10),
+        ("true", 10),
+        ("printf abcdef", 1),
+    ],
+)
+def test_what_is_shown_as_it_comes_is_in_the_end_the_output_of_the_result(
+    tmp_path: Path, command: str, limit: int
+) -> None:
+    tool = tool_in(tmp_path, limit=limit)
+    pieces, result = shown(tool.run({"command": command}, Cancel()))
+    assert "".join(pieces) == result.text.removesuffix("\n\nexit: 0")
+    assert all(pieces)
+
+
+def test_no_secret_gets_into_the_file_that_holds_the_whole(tmp_path: Path) -> None:
+    key = "sk-0123456789"
+    executor = LocalExecutor(tmp_path, {**os.environ, "KEY": key}, [key])
+    tool = shell_tool(executor, timeout_s=60, output_limit=20, spill_folder=lambda: tmp_path)
+    command = "for i in $(seq 100); do printf %s $KEY; done"
+    pieces, result = shown(tool.run({"command": command}, Cancel()))
+    (file,) = tmp_path.iterdir()
+    assert file.read_text() == "[key]" * 100
+    # The place of the cut shows no part of a key.
+    assert result.text.startswith("[key][key]")
+    assert "sk" not in "".join(pieces) + result.text
 
 
 def test_an_interrupted_command_closes_its_file(tmp_path: Path) -> None:
@@ -240,9 +268,12 @@ def test_an_excerpt_does_not_depend_on_how_the_text_was_cut(
     whole = "".join(pieces)
     excerpt = Excerpt(limit, lambda: folder)
     heads = "".join(excerpt.add(piece) for piece in pieces)
-    text, at_once = excerpt.text(), cut_middle(whole, limit, lambda: folder)
+    at_once = Excerpt(limit, lambda: folder)
+    at_once.add(whole)
+    text = excerpt.text()
     assert heads == whole[: int(limit * 0.6)]
-    assert NOTE.sub("", text) == NOTE.sub("", at_once)
+    assert heads + excerpt.rest() == text
+    assert NOTE.sub("", text) == NOTE.sub("", at_once.text())
     files = list(folder.iterdir())
     assert len(files) == (2 if len(whole) > limit else 0)
     assert all(file.read_bytes() == whole.encode() for file in files)
@@ -280,8 +311,9 @@ def test_a_full_disk_costs_the_file_and_not_the_result(tmp_path: Path, length: i
 
 
 def test_a_missing_folder_costs_the_file_and_not_the_result(tmp_path: Path) -> None:
-    text = cut_middle("x" * 200, 100, lambda: tmp_path / "none")
-    assert "[100 characters left out; the whole could not be kept: No such file" in text
+    excerpt = Excerpt(100, lambda: tmp_path / "none")
+    excerpt.add("x" * 200)
+    assert "[100 characters left out; the whole could not be kept: No such file" in excerpt.text()
 
 
 def test_the_folder_is_made_once_and_only_when_needed(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The three gates before a tool runs, and what its result says."""
 
 import json
+from collections import Counter
 from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ import pytest
 from bantam.core.cancel import Cancel
 from bantam.core.errors import Interrupted, ToolError
 from bantam.core.events import FileChange, Status
-from bantam.core.messages import ToolCall
-from bantam.core.text import Profile
+from bantam.core.messages import Message, Role, ToolCall
+from bantam.core.repair import quoted_arguments, repaired
+from bantam.core.text import Profile, sanitized
 from bantam.tools.tool import Result, Run, Tool, Toolbox, UnknownTool
 
 TRAPS = json.loads((Path(__file__).parent / "cases" / "text" / "unicode.json").read_text("utf-8"))[
@@ -78,7 +80,10 @@ def outcome(run: Run, arguments: object = None) -> tuple[list[str], Result]:
     """Run `shell` with `run`; return the pieces of output and the result."""
     tools = Toolbox([shell(run)])
     checked = tools.check(call("shell", arguments or {"command": "ls"}))
-    running = tools.run(checked, Cancel())
+    return returned(tools.run(checked, Cancel()))
+
+
+def returned(running: Generator[str, None, Result]) -> tuple[list[str], Result]:
     pieces = []
     while True:
         try:
@@ -106,20 +111,85 @@ def test_an_unknown_tool_is_answered_with_the_tools_there_are() -> None:
     with pytest.raises(UnknownTool) as caught:
         toolbox().check(call("bash", {}))
     assert str(caught.value) == (
-        f"there is no tool 'bash'; the tools are: shell({{\"command\": <string>}}), {WRITE_FORM}"
+        "there is no tool 'bash'; nothing was run. "
+        f'The tools are: shell({{"command": <string>}}), {WRITE_FORM}'
+    )
+
+
+TOO_MUCH = "a number is none of JSON's or too large, or there are over 100 levels"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ('{"command": "l', "Unterminated string starting at: line 1 column 13"),
+        ('{"a": 1,\n "b" 2}', "Expecting ':' delimiter: line 2 column 6"),
+        ("ls", "Expecting value: line 1 column 1"),
+        ("{}{}", "Extra data: line 1 column 3"),
+        (
+            '{"command": "a\nb"}',
+            (
+                "Invalid control character at: line 1 column 15 "
+                r"(in a string, write a line end as \n and a tab as \t)"
+            ),
+        ),
+        ("[]", "it is a list"),
+        ('"ls"', "it is a string"),
+        ("null", "it is null"),
+        ("1", "it is 1"),
+        ("true", "it is true"),
+        ('{"command": NaN}', TOO_MUCH),
+        ('{"command": 1e999}', TOO_MUCH),
+        ('{"command": ' + "9" * 5000 + "}", TOO_MUCH),
+        ('{"command": ' + "[" * 101 + "]" * 101 + "}", TOO_MUCH),
+        ('{"a": ' * 100_000, TOO_MUCH),
+    ],
+    ids=range(15),
+)
+def test_arguments_that_are_no_json_object_run_nothing_and_the_error_says_why_and_quotes_them(
+    arguments: str, why: str
+) -> None:
+    with pytest.raises(ToolError) as caught:
+        toolbox().check(call("shell", arguments))
+    assert str(caught.value) == (
+        f"the arguments are not a JSON object: {why}; nothing was run."
+        f' Expected: shell({{"command": <string>}}){quoted_arguments(arguments)}'
     )
 
 
 @pytest.mark.parametrize(
-    "arguments", ['{"command": "l', "[]", '"ls"', "null", "1", "ls", '{"command": NaN}', "{}{}"]
+    "wrong",
+    [
+        call("shell", {}),
+        call("shell", {"command": "ls", "x" * 100_000: 1}),
+        call("shell", {"command": "ls", "\u3164\ufe0f\U000e0101\ud800\x1b": 1}),
+        call("shell", {"command": ["x" * 100_000]}),
+        call("shell", "[" + "9" * 100_000),
+        call("shell", "9" * 1_000),
+        call("shell", '"\x1b[2J\u3164' * 100_000),
+        call("x" * 100_000, {}),
+        call("\u3164\ufe0f\U000e0101\ud800\x1b", {}),
+        call("nosuch", '{"command": "\x1b[2J\u3164'),
+        call("write", {"path": "a\0b", "content": ""}),
+        call("write", {"path": "", "content": "", "offset": "\u3164"}),
+    ],
+    ids=range(12),
 )
-def test_arguments_that_are_no_json_object_run_nothing(arguments: str) -> None:
+def test_an_error_of_the_check_is_short_clean_and_says_that_nothing_was_run(
+    wrong: ToolCall,
+) -> None:
     with pytest.raises(ToolError) as caught:
-        toolbox().check(call("shell", arguments))
-    assert str(caught.value) == (
-        "the arguments are cut off or not a JSON object; nothing was run."
-        ' Expected: shell({"command": <string>})'
-    )
+        toolbox().check(wrong)
+    text = str(caught.value)
+    assert len(text.removesuffix(quoted_arguments(wrong.arguments))) < 600
+    assert len(text) < 11_000
+    assert "; nothing was run. " in text
+    assert sanitized(text, Profile.STRICT) == (text, Counter())
+    stored = [
+        Message(Role.ASSISTANT, "", tool_calls=(wrong,)),
+        Message(Role.TOOL, text, tool_call_id="id"),
+    ]
+    assert repaired(stored)[1].content == text
 
 
 @pytest.mark.parametrize(
@@ -151,7 +221,7 @@ def test_arguments_that_do_not_fit_are_answered_with_the_form(
 def test_a_long_wrong_value_is_shown_in_part() -> None:
     with pytest.raises(ToolError) as caught:
         toolbox().check(call("shell", {"command": ["x" * 1000]}))
-    assert len(str(caught.value)) < 250
+    assert len(str(caught.value)) < 260
 
 
 def test_defaults_are_filled_in_and_the_order_is_the_schemas() -> None:
@@ -227,6 +297,77 @@ def test_a_failure_of_the_tool_is_a_result(error: Exception) -> None:
     assert pieces == ["begun"]
     assert result.status is Status.ERROR
     assert result.text.splitlines()[-1] == "no such file"
+
+
+def test_an_error_that_the_system_gives_is_not_shown_without_bound() -> None:
+    _, result = outcome(raising(OSError(36, "File name too long", "x" * 100_000)))
+    assert result.text.startswith("[Errno 36] File name too long")
+    assert len(result.text) < 400
+
+
+def telling(*pieces: str) -> Run:
+    def run(arguments: Mapping[str, Any], cancel: Cancel) -> Generator[str, None, Result]:
+        yield from pieces
+        return Result("".join(pieces))
+
+    return run
+
+
+def test_output_is_shown_as_it_comes_without_sequences_and_controls() -> None:
+    pieces, _ = outcome(
+        telling("a\x1b[3", "1mb\r\n", "c\x1b", "[2Jd\x00\u202e", "e\u200d", "\x1b]0;")
+    )
+    assert pieces == ["a", "b\n", "c", "d", "e", "0;"]
+
+
+KEY = "sk-0123456789"
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        telling(f"KEY={KEY}\n"),
+        telling(*f"KEY={KEY}\n"),
+        telling("KEY=sk-\x0001234\x1b[0m567\u200b89\n"),
+        telling(*"KEY=sk-\x0001234\x1b[0m567\u200b89\n"),
+    ],
+    ids=range(4),
+)
+def test_no_secret_stands_in_output_or_result_even_where_hidden_characters_cut_it(
+    run: Run,
+) -> None:
+    tools = Toolbox([shell(run)], secrets=[None, KEY])
+    pieces, result = returned(tools.run(tools.check(call("shell", {"command": "ls"})), Cancel()))
+    assert "".join(pieces) == "KEY=[key]\n"
+    assert result.text.splitlines()[-1] == "KEY=[key]"
+
+
+def test_no_secret_stands_in_the_text_of_a_failure() -> None:
+    tools = Toolbox([shell(raising(ToolError(f"cannot read {KEY}")))], secrets=[KEY])
+    _, result = returned(tools.run(tools.check(call("shell", {"command": "ls"})), Cancel()))
+    assert result.text == "cannot read [key]"
+
+
+def test_what_a_tool_gets_keeps_its_secrets() -> None:
+    checked = Toolbox([WRITE], secrets=[KEY]).check(call("write", {"path": "a", "content": KEY}))
+    assert checked.arguments["content"] == KEY
+
+
+def test_a_closed_run_closes_the_tool() -> None:
+    closed = []
+
+    def run(arguments: Mapping[str, Any], cancel: Cancel) -> Generator[str, None, Result]:
+        try:
+            yield "begun"
+        finally:
+            closed.append(True)
+        return Result("")
+
+    tools = Toolbox([shell(run)])
+    running = tools.run(tools.check(call("shell", {"command": "ls"})), Cancel())
+    next(running)
+    running.close()
+    assert closed
 
 
 def test_an_interrupt_is_no_result() -> None:

@@ -10,7 +10,7 @@ so does `Cancel.set` from a signal handler or another thread.
 
 import os
 import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import date
@@ -20,7 +20,8 @@ from typing import Final
 from bantam.agent.loop import Approve, Log, run_turn
 from bantam.agent.prompt import Facts, read_agents, system_prompt
 from bantam.core.cancel import Cancel
-from bantam.core.config import Config
+from bantam.core.config import Config, name_at, place_of
+from bantam.core.endpoints import host_of
 from bantam.core.errors import BantamError, ConfigError, ExitStatus, Interrupted
 from bantam.core.events import Done, Event, Failure, Notice, Stop, TurnStart, UsageReport, UsageSum
 from bantam.core.messages import Message, Role, ToolCall
@@ -28,9 +29,10 @@ from bantam.core.text import Profile
 from bantam.model.catalogue import Catalogue
 from bantam.model.client import Client, Settings
 from bantam.model.dialects.native import Native
-from bantam.model.origins import Key, check_trust, host_of, key_for, urls
+from bantam.model.origins import Key, check_trust, key_for, urls
+from bantam.model.programs import RunTransport
 from bantam.model.replay import ReplayTransport
-from bantam.model.transports import HTTPTransport, RunTransport, Transport
+from bantam.model.transports import HTTPTransport, Transport
 from bantam.tools.executors.local import LocalExecutor
 from bantam.tools.files import write_tool
 from bantam.tools.shell import shell_tool
@@ -114,11 +116,14 @@ class Agent:
         self.config = config
         self.log: Log = log if log is not None else ListLog()
         self._approve = approve
-        self.key = _key(config, surroundings.environ, trust=trust)
+        check_trust(config, trust=trust, environ=surroundings.environ)
+        self.key = key_for(config, trust=trust, environ=surroundings.environ)
         self._notices = [self.key.notice] if self.key.notice else []
         self._model = _client(config, self.key, surroundings.environ)
-        executor = LocalExecutor(surroundings.working_directory, surroundings.environ)
-        self._tools = _toolbox(config, executor)
+        # Both, even where neither is sent: what tools show goes to the endpoint.
+        secrets = (config.api_key, surroundings.environ.get("OPENAI_API_KEY"))
+        executor = LocalExecutor(surroundings.working_directory, surroundings.environ, secrets)
+        self._tools = _toolbox(config, executor, secrets)
         if not self.log.messages:
             self.log.append(Message(Role.SYSTEM, self._prompt(executor, surroundings.today)))
 
@@ -204,22 +209,11 @@ def _check_supported(config: Config) -> None:
     for name, values in _NOT_YET.items():
         value = getattr(config, name)
         if value not in values:
-            where = config.sources.get(name, "default")
+            source = config.sources.get(name, "default")
             raise ConfigError(
-                f"{where}: {name}={value} is not in this version; write {name}={values[0]}"
+                f"{place_of(name, source)}={value} is not in this version; "
+                f"write {name_at(name, source)}={values[0]}"
             )
-
-
-def _key(config: Config, environ: Mapping[str, str], *, trust: bool) -> Key:
-    source = config.sources.get("endpoint", "default")
-    check_trust(config.endpoint, source=source, trust=trust, environ=environ)
-    return key_for(
-        config.endpoint,
-        configured=config.api_key,
-        source=config.sources.get("api_key", "default"),
-        trust=trust,
-        environ=environ,
-    )
 
 
 def _client(config: Config, key: Key, environ: Mapping[str, str]) -> Client:
@@ -233,22 +227,18 @@ def _client(config: Config, key: Key, environ: Mapping[str, str]) -> Client:
         min_cacheable_tokens=config.min_cacheable_tokens,
         secret=key.value,
     )
-    transport, models = _transports(config.endpoint, key, environ)
+    transport, models = _transports(config, key, environ)
     catalogue = Catalogue(models, config.model, config.context_window)
     return Client(settings, transport, Native(), catalogue)
 
 
 def _transports(
-    endpoint: str, key: Key, environ: Mapping[str, str]
+    config: Config, key: Key, environ: Mapping[str, str]
 ) -> tuple[Transport, HTTPTransport | None]:
     """Return the way to the model, and the way to its /models where there is one."""
-    if not host_of(endpoint):
-        kinds: dict[str, Callable[[str], Transport]] = {
-            "run": RunTransport,
-            "replay": ReplayTransport,
-        }
-        return kinds[endpoint.partition("://")[0].lower()](endpoint), None
-    addresses = urls(endpoint)
+    if not host_of(config.endpoint):
+        return _local_transport(config), None
+    addresses = urls(config.endpoint)
     headers = {"User-Agent": _USER_AGENT, "Accept-Encoding": "identity"}
     if key.value is not None:
         headers["Authorization"] = f"Bearer {key.value}"
@@ -259,7 +249,17 @@ def _transports(
     )
 
 
-def _toolbox(config: Config, executor: LocalExecutor) -> Toolbox:
+def _local_transport(config: Config) -> Transport:
+    kinds: dict[str, Callable[[str], Transport]] = {"run": RunTransport, "replay": ReplayTransport}
+    try:
+        return kinds[config.endpoint.partition("://")[0].lower()](config.endpoint)
+    except ConfigError as error:
+        # It begins with `endpoint=` and does not know the place.
+        place = place_of("endpoint", config.sources.get("endpoint", "default"))
+        raise ConfigError(f"{place}{str(error).removeprefix('endpoint')}") from None
+
+
+def _toolbox(config: Config, executor: LocalExecutor, secrets: Iterable[str | None]) -> Toolbox:
     makers = {
         "shell_exec": lambda: shell_tool(
             executor, timeout_s=config.shell_timeout, output_limit=config.tool_output_limit
@@ -268,8 +268,9 @@ def _toolbox(config: Config, executor: LocalExecutor) -> Toolbox:
     }
     missing = [name for name in config.tools if name not in makers]
     if missing:
-        where = config.sources.get("tools", "default")
+        place = place_of("tools", config.sources.get("tools", "default"))
         raise ConfigError(
-            f"{where}: tools={missing[0]} is not in this version; choose among {', '.join(makers)}"
+            f"{place}={missing[0]} is not in this version; choose among {', '.join(makers)}"
         )
-    return Toolbox([makers[name]() for name in config.tools], Profile(config.sanitize))
+    tools = [makers[name]() for name in config.tools]
+    return Toolbox(tools, Profile(config.sanitize), secrets)

@@ -21,10 +21,12 @@ from bantam.core.messages import (
     parsed_arguments,
     without_surrogates,
 )
+from bantam.core.text import Profile, sanitized
 
 # What OpenAI's API takes as a function name; a server refuses the whole history for a wrong one.
 _NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_-]")
 _NAME_LENGTH: Final = 64
+_QUOTED_CHARACTERS: Final = 10_000  # of arguments that did not parse: a whole file may be in them
 
 
 def repaired(messages: Sequence[Message]) -> list[Message]:
@@ -92,12 +94,31 @@ def _calls_and_results(message: Message, results: Iterable[Message]) -> Iterator
             extra=_deep_clean(call.extra),
         )
         content = result.content
-        if parsed_arguments(call.arguments) is None:
-            content += f"\n\nThe arguments, as received: {call.arguments}"
+        quote = quoted_arguments(call.arguments)
+        if not content.endswith(quote):  # the result of the check has it already
+            content += quote
         calls.append(sent)
         answers.append(replace(_alone(replace(result, content=content)), tool_call_id=sent.id))
     yield _clean(replace(message, tool_calls=tuple(calls)))
     yield from answers
+
+
+def quoted_arguments(text: str) -> str:
+    r"""Return what a call's result ends with so that the model sees arguments that did not parse.
+
+    They are sanitised and cut in the middle; "" for those that parse.
+
+    >>> quoted_arguments('{"command": "ls'), quoted_arguments("{}")
+    ('\n\nThe arguments, as received: {"command": "ls', '')
+    """
+    if parsed_arguments(text) is not None:
+        return ""
+    shown, _ = sanitized(text, Profile.STRICT)
+    left_out = len(shown) - _QUOTED_CHARACTERS
+    if left_out > 0:
+        half = _QUOTED_CHARACTERS // 2
+        shown = f"{shown[:half]}\n[{left_out} characters left out]\n{shown[-half:]}"
+    return f"\n\nThe arguments, as received: {shown}"
 
 
 def _unused(call_id: str, taken: set[str]) -> str:

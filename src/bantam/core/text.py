@@ -196,6 +196,15 @@ def removed_note(removed: Counter[str]) -> str:
     return f"removed {', and '.join(parts)}" if parts else ""
 
 
+def shortened(text: str, most: int) -> str:
+    """Return `text`, or the first `most` characters of it and what shows that there are more.
+
+    >>> shortened("abc", 3), shortened("abcd", 3)
+    ('abc', 'abc...')
+    """
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
 def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 

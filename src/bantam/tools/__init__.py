@@ -1,4 +1,4 @@
 """What the model can do.
 
-Order of import, lowest first: tool, executors, shell, files.
+Order of import, lowest first: tool, executors, shell, splice, files.
 """

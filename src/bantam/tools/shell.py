@@ -43,8 +43,9 @@ def shell_tool(
 
     The result is the output, its middle left out if it has more than `output_limit` characters,
     and `exit: N` as the last line. A command that failed is status `ok`, as `exit_code` says the
-    rest; one that was killed at its time-out is an `error`. What is yielded as it comes is the
-    head alone. `spill_folder` makes the folder of whole outputs, once, when it is first needed.
+    rest; one that was killed at its time-out is an `error`. The head is yielded as it comes, and
+    at the end what is shown behind it. `spill_folder` makes the folder of whole outputs, once, when
+    it is first needed.
     """
     folder = cache(spill_folder)
 
@@ -56,6 +57,8 @@ def shell_tool(
         ):
             end = yield from _heads(pieces, excerpt)
             text = excerpt.text()
+            if rest := excerpt.rest():
+                yield rest
         if end.timed_out:
             text = f"{_with_newline(text)}[timed out after {timeout_s:g} s; killed]"
         status = Status.ERROR if end.timed_out else Status.OK
@@ -72,13 +75,6 @@ def shell_tool(
         parameters={"command": {"type": "string"}},
         run=run,
     )
-
-
-def cut_middle(text: str, limit: int, spill_folder: Callable[[], Path]) -> str:
-    """Return `text`, or its head and tail around a line that names what is left out and where."""
-    with closing(Excerpt(limit, spill_folder)) as excerpt:
-        excerpt.add(text)
-        return excerpt.text()
 
 
 def _checked(command: str) -> str:
@@ -139,14 +135,18 @@ class Excerpt:
 
     def text(self) -> str:
         """Return the whole text, or head and tail with one line between them. Ends the file."""
-        head, tail = "".join(self._head), "".join(self._tail)
+        return "".join(self._head) + self.rest()
+
+    def rest(self) -> str:
+        """Return what stands behind the head in `text()`. Ends the file."""
+        tail = "".join(self._tail)
         if self._whole is None:
-            return head + tail
+            return tail
         tail = tail[len(tail) - self._tail_room :]
-        left_out = self._length - len(head) - len(tail)
         self._whole.close()
-        note = f"[{left_out} characters left out; {self._whole.whereabouts}]"
-        return f"{_with_newline(head)}{note}\n{tail}"
+        note = f"[{self._length - self._limit} characters left out; {self._whole.whereabouts}]"
+        newline = "\n" if self._head and not self._head[-1].endswith("\n") else ""
+        return f"{newline}{note}\n{tail}"
 
     def close(self) -> None:
         """End the file, if there is one."""

@@ -8,7 +8,8 @@ nothing; the error names the expected form so that the model can correct itself.
 
 import json
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -16,8 +17,21 @@ from typing import Any, Final, Protocol
 from bantam.core.cancel import Cancel
 from bantam.core.errors import ToolError
 from bantam.core.events import FileChange, Status
-from bantam.core.messages import ToolCall, parsed_arguments
-from bantam.core.text import Profile, removed_note, sanitized, sanitized_output
+from bantam.core.messages import MAX_DEPTH, ToolCall, parsed_arguments
+from bantam.core.redaction import Redaction, RedactionFilter
+from bantam.core.repair import quoted_arguments
+from bantam.core.text import (
+    Profile,
+    ScreenFilter,
+    removed_note,
+    sanitized,
+    sanitized_output,
+    shortened,
+)
+
+# What an error quotes of the model's own words: enough to know them again.
+_NAME_CHARACTERS: Final = 100
+_PATH_CHARACTERS: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,30 +131,41 @@ class UnknownTool(ToolError):
 class Toolbox:
     """The tools of a session."""
 
-    def __init__(self, tools: Sequence[Tool], profile: Profile = Profile.TEXT) -> None:
+    def __init__(
+        self,
+        tools: Sequence[Tool],
+        profile: Profile = Profile.TEXT,
+        secrets: Iterable[str | None] = (),
+    ) -> None:
+        """Offer `tools`; no value of `secrets` stands in what they tell."""
         self._tools = {tool.name: tool for tool in tools}
         self._profile = profile
+        self._redaction = Redaction(secrets)
         self.specs: list[dict[str, Any]] = [tool.spec for tool in tools]
 
     def check(self, call: ToolCall) -> CheckedCall:
         """Return what would run for `call`, its strings sanitised.
 
-        Raises UnknownTool or ToolError, whose texts show the model the right form.
+        Raises UnknownTool or ToolError, whose texts show the model the right form, and end with
+        the arguments where these did not parse.
         """
+        quote = quoted_arguments(call.arguments)
         tool = self._tools.get(call.name)
         if tool is None:
             known = ", ".join(other.form for other in self._tools.values())
-            raise UnknownTool(f"there is no tool {call.name!r}; the tools are: {known}")
+            what = f"there is no tool {_quoted(call.name)}"
+            raise UnknownTool(f"{what}; nothing was run. The tools are: {known}{quote}")
         arguments = parsed_arguments(call.arguments)
         if arguments is None:
-            what = "are cut off or not a JSON object"
-            raise ToolError(f"the arguments {what}; nothing was run. Expected: {tool.form}")
+            what = f"the arguments are not a JSON object: {_fault(call.arguments)}"
+            raise ToolError(f"{_misfit(tool, what)}{quote}")
         checked: dict[str, Any] = {}
         removed: Counter[str] = Counter()
         for name, value in _complete(tool, arguments).items():
             checked[name] = value
             if name in tool.paths and "\0" in value:
-                raise ToolError(f"{name} holds a NUL character; no file has such a name")
+                what = f"{name} holds a NUL character, and no file has such a name"
+                raise ToolError(_misfit(tool, what))
             if isinstance(value, str):
                 profile = self._profile if name in tool.verbatim else Profile.STRICT
                 checked[name], dropped = sanitized(value, profile)
@@ -148,35 +173,85 @@ class Toolbox:
         return CheckedCall(tool, checked, removed)
 
     def run(self, call: CheckedCall, cancel: Cancel) -> Generator[str, None, Result]:
-        """Run a checked call; yield its output as it comes and return its sanitised result.
+        """Run a checked call; yield its output as it comes and return its result.
 
+        The output is fit for a screen, the result sanitised, and no secret stands in either.
         Raises Interrupted; every other failure of a tool is a result with status `error`.
         """
         try:
-            result = yield from call.tool.run(call.arguments, cancel)
-        except (ToolError, OSError) as error:
+            result = yield from self._live(call.tool.run(call.arguments, cancel))
+        except ToolError as error:
             result = Result(str(error), Status.ERROR)
+        except OSError as error:  # its text names a path
+            result = Result(shown_path(str(error)), Status.ERROR)
         text, dropped = sanitized_output(result.text)
         notes = [removed_note(removed) for removed in (call.removed, dropped) if removed]
-        return replace(result, text=_with_notes(text, notes))
+        # After the sanitising: a key is whole again once what was hidden in it is gone.
+        return replace(result, text=_with_notes(self._redaction.text(text), notes))
+
+    def _live(self, running: Generator[str, None, Result]) -> Generator[str, None, Result]:
+        screen, redaction = ScreenFilter(), RedactionFilter(self._redaction)
+        with closing(running):
+            while True:
+                try:
+                    piece = next(running)
+                except StopIteration as end:
+                    if rest := redaction.feed(screen.close()) + redaction.close():
+                        yield rest
+                    result: Result = end.value
+                    return result
+                if shown := redaction.feed(screen.feed(piece)):
+                    yield shown
+
+
+def shown_path(path: str) -> str:
+    """Return `path` as a result names it."""
+    return shortened(path, _PATH_CHARACTERS)
+
+
+def _quoted(name: str) -> str:
+    return repr(sanitized(shortened(name, _NAME_CHARACTERS), Profile.STRICT)[0])
+
+
+def _misfit(tool: Tool, what: str) -> str:
+    return f"{what}; nothing was run. Expected: {tool.form}"
+
+
+def _fault(arguments: str) -> str:
+    """Return why `arguments` are no JSON object that every server takes."""
+    try:
+        value = json.loads(arguments)
+    except json.JSONDecodeError as error:
+        is_raw = "control character" in error.msg
+        hint = r" (in a string, write a line end as \n and a tab as \t)" if is_raw else ""
+        return f"{error.msg}: line {error.lineno} column {error.colno}{hint}"
+    except (ValueError, RecursionError):  # thousands of digits or levels
+        value = {}
+    match value:
+        case dict():
+            return f"a number is none of JSON's or too large, or there are over {MAX_DEPTH} levels"
+        case list():
+            return "it is a list"
+        case str():
+            return "it is a string"
+        case _:
+            return f"it is {shortened(json.dumps(value), _NAME_CHARACTERS)}"
 
 
 def _complete(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return `arguments` in the schema's order with defaults filled in, or raise ToolError."""
     unknown = [name for name in arguments if name not in tool.parameters]
     if unknown:
-        raise ToolError(f"unknown parameter {unknown[0]!r}. Expected: {tool.form}")
+        raise ToolError(_misfit(tool, f"unknown parameter {_quoted(unknown[0])}"))
     complete: dict[str, Any] = {}
     for name, schema in tool.parameters.items():
         if name not in arguments and "default" not in schema:
-            raise ToolError(f"the parameter {name!r} is missing. Expected: {tool.form}")
+            raise ToolError(_misfit(tool, f"the parameter {name!r} is missing"))
         value = arguments.get(name, schema.get("default"))
         # bool is an int to Python; a model that sends true for a byte count is confused.
         if not isinstance(value, _TYPES[schema["type"]]) or isinstance(value, bool):
-            shown = json.dumps(value)[:100]  # escaped: this text is not sanitised
-            raise ToolError(
-                f"{name}={shown} is no {schema['type']}; nothing was run. Expected: {tool.form}"
-            )
+            shown = shortened(json.dumps(value), _NAME_CHARACTERS)  # escaped: it is not sanitised
+            raise ToolError(_misfit(tool, f"{name}={shown} is no {schema['type']}"))
         complete[name] = value
     return complete
 

@@ -12,7 +12,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
@@ -20,8 +20,9 @@ from typing import Final
 
 from bantam.core.cancel import Cancel, Inbox
 from bantam.core.errors import ToolError
+from bantam.core.redaction import Redaction, RedactionFilter
 from bantam.tools.executors.family import Family, has_exited
-from bantam.tools.tool import Exit
+from bantam.tools.tool import Exit, shown_path
 
 # What a command finds in its environment, whatever the user's says (SPEC section 6). And no editor:
 # vim without a terminal waits for keys for ever, where one that fails tells git what is missing.
@@ -51,30 +52,52 @@ class LocalExecutor:
 
     `cwd` is where commands start and relative paths begin. `environment` is what commands get,
     with what keeps them from waiting for a person on top. `shell` is the program that runs them.
+    No value of `secrets` stands in their output.
     """
 
-    def __init__(self, cwd: Path, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, cwd: Path, environment: Mapping[str, str], secrets: Iterable[str | None] = ()
+    ) -> None:
         self.cwd = cwd.absolute()
         self.environment: Mapping[str, str] = {**environment, **_NOBODY_IS_THERE}
         self.shell = shell_on(environment.get("PATH", os.defpath))
+        self._redaction = Redaction(secrets)
 
     def run(self, command: str, timeout: float, cancel: Cancel) -> Generator[str, None, Exit]:
         """Run `command` in a fresh shell; see `tools.tool.Executor` and `run_process`."""
+        # Else it is read as options. Not by `--`: FreeBSD's sh takes that for the command.
+        if command.startswith(("-", "+")):
+            command = f" {command}"
         argv = [self.shell, "/c" if sys.platform == "win32" else "-c", command]
-        return (yield from run_process(argv, self.cwd, self.environment, timeout, cancel))
+        output = _Output(self._redaction)
+        return (yield from run_process(argv, self.cwd, self.environment, output, timeout, cancel))
 
     def resolve(self, path: str) -> Path:
-        """Return the absolute path that `path` means, `~` being the environment's HOME.
+        """Return the absolute path that `path` means.
 
         Raises ToolError for a NUL, which no path can hold.
         """
         if "\0" in path:
-            raise ToolError(f"the path {path!r} holds a NUL character; no file has such a name")
-        home = self.environment.get("HOME")
-        if home and path.partition("/")[0] == "~":
-            path = home + path[1:]
+            what = "holds a NUL character; no file has such a name"
+            raise ToolError(f"the path {shown_path(path)!r} {what}")
+        if path.partition("/")[0] == "~":
+            return Path(self._home() + path[1:])
         # Not Path.expanduser: it raises where the shell leaves ~nobody as it stands.
         return self.cwd / os.path.expanduser(path)  # noqa: PTH111  # as said above
+
+    def _home(self) -> str:
+        """Return the environment's HOME if it is an absolute path, else what the system knows."""
+        home = self.environment.get("HOME", "")
+        if Path(home).is_absolute():
+            return home
+        if sys.platform == "win32":  # pragma: no cover  # no password database there
+            return os.path.expanduser("~")  # noqa: PTH111  # text
+        import pwd
+
+        try:
+            return pwd.getpwuid(os.getuid()).pw_dir
+        except KeyError:  # pragma: no cover  # a user without a name, as in some containers
+            raise ToolError("nobody knows what ~ is here; write the path without it") from None
 
 
 def shell_on(search_path: str) -> str:
@@ -90,35 +113,35 @@ def run_process(
     argv: Sequence[str],
     cwd: Path,
     environment: Mapping[str, str],
+    output: "_Output",
     timeout: float,
     cancel: Cancel,
 ) -> Generator[str, None, Exit]:
     """Run `argv` in a session of its own; yield its output, standard error merged, as it comes.
 
-    Bytes that are not UTF-8 become U+FFFD. It is over when `argv` itself has exited: what runs on
-    in the background is the user's and lives. At the time-out, when cancelled (Interrupted) and
-    when closed, every process of the command is killed. Raises ToolError if it cannot start.
+    It is over when `argv` itself has exited: what runs on in the background is the user's and
+    lives. At the time-out, when cancelled (Interrupted) and when closed, every process of the
+    command is killed. Raises ToolError if it cannot start.
     """
     cancel.check()
     marker = os.urandom(8).hex()
     process = _started(argv, cwd, environment, marker)
     family = Family(process, marker)
     chunks = _Chunks()
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
     over = timed_out = False
     try:
         Thread(target=_read, args=(process, chunks), daemon=True).start()
         try:
-            yield from _texts(chunks, decoder, timeout, cancel)
+            yield from _texts(chunks, output, timeout, cancel)
         except TimeoutError:
             timed_out = True
             family.end(_TIMEOUT_GRACE_S, cancel.sleep)
         over = True
         if timed_out:
             with suppress(TimeoutError):
-                yield from _texts(chunks, decoder, _REST_S, cancel)
-        if cut_short := decoder.decode(b"", final=True):
-            yield cut_short
+                yield from _texts(chunks, output, _REST_S, cancel)
+        if held_back := output.close():
+            yield held_back
     finally:
         chunks.close()
         # What outlived a shell that exited by itself is the user's, not what outlived our TERM.
@@ -130,6 +153,21 @@ def run_process(
         return Exit(124, timed_out=True)
     code = process.wait()
     return Exit(code if code >= 0 else 128 - code)
+
+
+class _Output:
+    """Bytes in pieces -> text without secrets; bytes that are not UTF-8 become U+FFFD."""
+
+    def __init__(self, redaction: Redaction) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._redaction = RedactionFilter(redaction)
+
+    def feed(self, chunk: bytes) -> str:
+        return self._redaction.feed(self._decoder.decode(chunk))
+
+    def close(self) -> str:
+        rest = self._decoder.decode(b"", final=True)
+        return self._redaction.feed(rest) + self._redaction.close()
 
 
 def _started(
@@ -161,7 +199,7 @@ def _started(
 
 
 def _texts(
-    chunks: _Chunks, decoder: codecs.IncrementalDecoder, seconds: float, cancel: Cancel
+    chunks: _Chunks, output: _Output, seconds: float, cancel: Cancel
 ) -> Generator[str, None, None]:
     """Yield the output to its end. Raises TimeoutError after `seconds`, even if more waits."""
     deadline = time.monotonic() + seconds
@@ -169,7 +207,7 @@ def _texts(
         chunk = cancel.get(chunks, left)
         if chunk is None:
             return
-        if text := decoder.decode(chunk):
+        if text := output.feed(chunk):
             yield text
     raise TimeoutError
 

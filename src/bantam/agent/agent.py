@@ -25,6 +25,7 @@ from bantam.core.endpoints import host_of
 from bantam.core.errors import BantamError, ConfigError, ExitStatus, Interrupted
 from bantam.core.events import Done, Event, Failure, Notice, Stop, TurnStart, UsageReport, UsageSum
 from bantam.core.messages import Message, Role, ToolCall
+from bantam.core.redaction import Redaction
 from bantam.core.text import Profile
 from bantam.model.catalogue import Catalogue
 from bantam.model.client import Client, Settings
@@ -225,7 +226,7 @@ def _client(config: Config, key: Key, environ: Mapping[str, str]) -> Client:
         budget_tokens=config.budget_tokens,
         cache_proof=config.cache_proof,
         min_cacheable_tokens=config.min_cacheable_tokens,
-        secret=key.value,
+        secrets=Redaction([key.value]),
     )
     transport, models = _transports(config, key, environ)
     catalogue = Catalogue(models, config.model, config.context_window)

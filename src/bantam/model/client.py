@@ -14,6 +14,7 @@ from bantam.core.cancel import Cancel
 from bantam.core.errors import BudgetSpent, ModelError
 from bantam.core.events import Event, Notice, Request, Retry, UsageReport
 from bantam.core.messages import Answer, Message, Role
+from bantam.core.redaction import Redaction
 from bantam.core.repair import repaired
 from bantam.model.attempt import Attempt
 from bantam.model.catalogue import Catalogue
@@ -58,7 +59,7 @@ class Settings:
     budget_tokens: int | None = None
     cache_proof: str = "off"
     min_cacheable_tokens: int = 0
-    secret: str | None = field(default=None, repr=False)  # never in an error
+    secrets: Redaction = field(default_factory=lambda: Redaction(()), repr=False)  # in no error
 
 
 class Client:
@@ -113,7 +114,7 @@ class Client:
             try:
                 answer, usage = yield from self._attempt(sent, _made_up_ids(messages), cancel)
             except AttemptFailed as error:
-                failure = error.failure.hiding(self._settings.secret)
+                failure = error.failure.without(self._settings.secrets)
             else:
                 fault = yield from self._proof_of_cache(usage, encoded)
                 return replace(answer, fault=fault)

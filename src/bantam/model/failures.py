@@ -13,6 +13,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from bantam.core.errors import BantamError, ModelError
+from bantam.core.redaction import Redaction
 from bantam.model.inband import error_text
 from bantam.model.jsontext import parsed
 
@@ -26,8 +27,6 @@ _TAG: Final = re.compile(r"<[^>]*>")
 _TEMPLATE: Final = re.compile(
     r"jinja|chat.?template|template error|roles must alternate", re.IGNORECASE
 )
-# Local servers take any word as a key: to hide `none` would only spoil the message.
-_SHORTEST_SECRET: Final = 8
 # Where a server names the member of the request that it speaks of: OpenAI, Google, FastAPI.
 _NAMING: Final = ("param", "field", "loc")
 # Where it shows what it got: the user's words, not its own.
@@ -79,16 +78,14 @@ class Failure:
         """Whether an error page or a chat template spoke: it will say the same nine times over."""
         return self.is_page or bool(_TEMPLATE.search(self.words))
 
-    def hiding(self, secret: str | None) -> "Failure":
-        """Return the same with `[key]` for `secret`: some servers say the key that they refuse."""
-        if secret is None or len(secret) < _SHORTEST_SECRET:
-            return self
+    def without(self, secrets: Redaction) -> "Failure":
+        """Return the same without secrets: some servers say the key that they refuse."""
         return replace(
             self,
-            reason=self.reason.replace(secret, "[key]"),
-            message=self.message.replace(secret, "[key]"),
-            said=self.said.replace(secret, "[key]"),
-            headers={k: v.replace(secret, "[key]") for k, v in self.headers.items()},
+            reason=secrets.text(self.reason),
+            message=secrets.text(self.message),
+            said=secrets.text(self.said),
+            headers={name: secrets.text(value) for name, value in self.headers.items()},
         )
 
     def __str__(self) -> str:

@@ -3,6 +3,7 @@
 import importlib.metadata
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from llmserver import LLMServer, Reply, calls, error, shell, text
 from program import BANTAM, at, done, environment, run, sh, start
 
 import bantam
+from bantam.core.cancel import Cancel
 
 _OK = text("All is well.")
 _LATER = {"retry-after": "3600"}
@@ -87,6 +89,13 @@ def test_the_exit_status_tells_how_the_turn_ended(
         (("-p", ""), "empty"),
         (("-p", " \n"), "empty"),
         (("p.txt", "-p", "Go."), "-p"),
+        (("-p", "Go.", "-p", "Stop."), "-p was given twice"),
+        (("--demo", "p.txt"), "--demo has its own prompt"),
+        (("--demo", "-"), "--demo has its own prompt"),
+        (("--demo", "-p", "Go."), "--demo has its own prompt"),
+        (("--demo", "-o", "temperature=x"), "-o temperature=x"),
+        (("wide.txt",), "wide.txt': it is UTF-16; save it as UTF-8"),
+        (("big-endian.txt",), "it is UTF-16"),
         ((), "no prompt"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
@@ -97,10 +106,14 @@ def test_wrong_usage_ends_with_2_and_is_named(
     (tmp_path / "p.txt").write_text("Go.")
     (tmp_path / "empty.txt").write_text("\ufeff\r\n \n")
     (tmp_path / "folder").mkdir()
+    (tmp_path / "wide.txt").write_bytes("\ufeff!touch ran".encode("utf-16-le"))
+    (tmp_path / "big-endian.txt").write_bytes("\ufeffGo.".encode("utf-16-be"))
     with LLMServer([]) as server:
         (tmp_path / "model.cfg").write_text(f"endpoint={server.url}\n")
-        ended = run(*form, *arguments, cwd=tmp_path)
+        env = environment(tmp_path, TMPDIR=str(tmp_path))
+        ended = run(*form, *arguments, cwd=tmp_path, env=env)
         assert server.requests == []
+    assert not list(tmp_path.glob("bantam-demo-*"))
     assert ended.returncode == 2
     line = ended.stderr.decode()
     assert line.startswith("bantam: ")
@@ -135,10 +148,23 @@ def test_a_wrong_line_in_a_file_ends_with_2_and_is_named(
     assert named in ended.stderr.decode()
 
 
-def test_a_configuration_that_cannot_be_read_ends_with_2_and_is_named(tmp_path: Path) -> None:
-    (tmp_path / ".bantam.cfg").mkdir()
+@pytest.mark.parametrize(
+    ("make", "what"),
+    [
+        ("mkdir", "Is a directory"),
+        ("mkfifo", "it is not a regular file"),
+        ("ln -s /dev/zero", "it is not a regular file"),
+        ("truncate -s 1T", "it is larger than 1048576 bytes"),
+        ("ln -s .bantam.cfg", "Too many levels of symbolic links"),
+    ],
+)
+def test_a_configuration_that_cannot_be_read_ends_with_2_and_is_named(
+    make: str, what: str, tmp_path: Path
+) -> None:
+    assert sh(f"{make} .bantam.cfg", tmp_path).returncode == 0
     ended = run("-p", "Go.", cwd=tmp_path)
-    assert (ended.returncode, ended.stderr) == (2, b"bantam: .bantam.cfg: Is a directory\n")
+    line = f"bantam: .bantam.cfg: {what}; make it a text file that you can read, or remove it\n"
+    assert (ended.returncode, ended.stderr.decode()) == (2, line)
 
 
 def test_a_wrong_configuration_is_told_before_a_prompt_is_waited_for(tmp_path: Path) -> None:
@@ -271,6 +297,8 @@ def test_the_prompt_is_the_text_of_the_file_or_of_the_input(
         ("echo p > $'\\xff'; bantam $AT $'\\xff'", "p\n"),
         ("bantam $AT -p $'caf\\xe9' <&-", "caf\ufffd"),
         ("bantam --no-session $AT -p 'Do it.' <&-", "Do it."),
+        ("bantam $AT -p 'Do it.' 0> written.txt", "Do it."),
+        ("LC_ALL=C PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 bantam $AT -p 'café' <&-", "café"),
     ],
 )
 def test_the_prompt_can_come_from_anywhere(line: str, expected: str, tmp_path: Path) -> None:
@@ -280,9 +308,79 @@ def test_the_prompt_can_come_from_anywhere(line: str, expected: str, tmp_path: P
         assert prompts(server) == [expected]
 
 
-def test_an_input_that_cannot_be_read_ends_with_2(tmp_path: Path) -> None:
-    ended = sh("bantam - 0> written.txt", tmp_path)
-    assert (ended.returncode, ended.stderr) == (2, b"bantam: standard input: Bad file descriptor\n")
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("bantam - 0> written.txt", "Bad file descriptor"),
+        ("bantam -p Go. < /proc/self/mem", "Input/output error"),
+    ],
+)
+def test_an_input_that_cannot_be_read_ends_with_2(line: str, what: str, tmp_path: Path) -> None:
+    ended = sh(line, tmp_path)
+    told = f"bantam: standard input: {what}\n"
+    assert (ended.returncode, ended.stderr.decode()) == (2, told)
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        (r"printf 'caf\351' > p.txt; bantam $AT p.txt", "prompt file 'p.txt'"),
+        (r"printf 'caf\351' | bantam $AT -", "standard input"),
+        (r"printf 'caf\351' | bantam $AT -p Go.", "standard input"),
+        (r"bantam $AT -p $'caf\xe9' < /dev/null", "-p"),
+    ],
+)
+def test_bytes_of_a_prompt_that_are_not_utf_8_are_told(
+    line: str, name: str, tmp_path: Path
+) -> None:
+    with LLMServer([_OK]) as server:
+        ended = sh(line, tmp_path, AT=" ".join(at(server.url)))
+    assert (ended.returncode, ended.stdout) == (0, b"All is well.")
+    told = f"bantam: {name}: not all of it is UTF-8; what is not is sent as U+FFFD"
+    assert ended.stderr.decode().splitlines()[0] == told
+
+
+@both_forms
+def test_a_wait_for_a_silent_input_is_told(form: Sequence[str], tmp_path: Path) -> None:
+    with (
+        LLMServer([_OK]) as server,
+        start(*form, *at(server.url), "-p", "Go.", cwd=tmp_path, stdin=subprocess.PIPE) as process,
+    ):
+        assert process.stderr is not None
+        assert process.stderr.readline() == (
+            b"bantam: waiting for the end of standard input (< /dev/null to do without)\n"
+        )
+        out, _ = process.communicate(b"And this.", timeout=60)
+        assert process.returncode == 0
+        assert b"All is well." in out
+        assert prompts(server) == ["Go.\n\nAnd this."]
+
+
+def test_an_input_that_was_asked_for_is_waited_for_without_a_word(tmp_path: Path) -> None:
+    with LLMServer([_OK]) as server:
+        ended = sh("(sleep 1.3; echo Go.) | bantam $AT -", tmp_path, AT=" ".join(at(server.url)))
+        assert prompts(server) == ["Go.\n"]
+    assert (ended.returncode, ended.stdout) == (0, b"All is well.")
+    assert ended.stderr.startswith(b"...requesting...\n")
+
+
+def test_an_input_that_has_nothing_yet_is_waited_for_even_if_it_does_not_block(
+    tmp_path: Path,
+) -> None:
+    source, sink = os.pipe()
+    os.set_blocking(source, False)
+    with (
+        LLMServer([_OK]) as server,
+        os.fdopen(source, "rb") as stdin,
+        os.fdopen(sink, "wb") as pipe,
+        start(*at(server.url), "-p", "Go.", cwd=tmp_path, stdin=stdin) as process,
+    ):
+        assert process.stderr is not None
+        assert b"waiting for the end" in process.stderr.readline()
+        pipe.write(b"Late.")
+        pipe.close()
+        process.communicate(timeout=60)
+        assert prompts(server) == ["Go.\n\nLate."]
 
 
 def test_a_folder_that_is_gone_ends_with_2(tmp_path: Path) -> None:
@@ -306,6 +404,7 @@ def test_a_folder_that_is_gone_ends_with_2(tmp_path: Path) -> None:
         (b"!", 0, b""),
         (b"!printf 'caf\xe9'", 0, b"caf\xe9"),
         (b"!echo $0 | grep -c bash", 0, b"1\n"),
+        (b"!-x() { echo dashed; }; -x", 0, b"dashed\n"),
     ],
 )
 def test_a_file_with_a_mark_runs_as_a_command_and_no_model_is_called(
@@ -325,6 +424,15 @@ def test_a_command_that_the_system_cannot_take_ends_with_2(raw: bytes, tmp_path:
     assert ended.stderr.startswith(b"bantam: the command in the prompt file cannot be run: ")
 
 
+def test_a_command_has_no_events_so_json_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "p.txt").write_text("!touch ran")
+    ended = run("--json", "p.txt", cwd=tmp_path)
+    assert ended.returncode == 2
+    assert b"prompt file 'p.txt' holds a shell command" in ended.stderr
+    assert done(ended.stdout)["exit_code"] == 2
+    assert not (tmp_path / "ran").exists()
+
+
 def test_a_prompt_is_a_command_only_in_a_file(tmp_path: Path) -> None:
     with LLMServer([_OK] * 2) as server:
         run(*at(server.url), "-", cwd=tmp_path, stdin=b"!exit 9")
@@ -336,26 +444,53 @@ def test_a_prompt_is_a_command_only_in_a_file(tmp_path: Path) -> None:
 # -- streams ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", ["", "--json"])
-def test_a_reader_that_leaves_ends_it_quietly(options: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [
+        ("-p Go.", 0),
+        ("--json -p Go.", 1),
+        ("--help", 0),
+        ("--version", 0),
+        ("--version --trust", 0),
+    ],
+)
+def test_a_reader_that_leaves_ends_it_quietly(options: str, status: int, tmp_path: Path) -> None:
     with LLMServer([shell("echo x", start=n) for n in range(3)] + [_OK], strict=False) as server:
-        line = f"bantam $AT {options} -p Go. <&- 2>err.txt | true; exit ${{PIPESTATUS[0]}}"
+        line = f"(sleep 0.3; bantam $AT {options} <&-) 2>err.txt | true; exit ${{PIPESTATUS[0]}}"
         ended = sh(line, tmp_path, AT=" ".join(at(server.url)))
-    assert ended.stdout == b""
+    assert (ended.returncode, ended.stdout) == (status, b"")
     told = (tmp_path / "err.txt").read_text()
-    assert "Traceback" not in told
-    assert "Exception" not in told
-    assert "rror" not in told
-    if options:
-        assert told == ""
-    else:
-        assert ended.returncode == 0
+    for word in ("Traceback", "Exception", "rror"):
+        assert word not in told
+    assert ("[tokens: " in told) == (options == "-p Go.")
 
 
-@pytest.mark.parametrize("arguments", ["--help", "--version", "--version --trust", "--json -x"])
-def test_what_needs_no_turn_ends_quietly_without_a_reader(arguments: str, tmp_path: Path) -> None:
-    ended = sh(f"(sleep 0.3; bantam {arguments}) 2>err.txt | true", tmp_path)
-    assert (ended.stdout, (tmp_path / "err.txt").read_bytes()) == (b"", b"")
+def test_a_wrong_option_has_its_status_and_its_line_without_a_reader(tmp_path: Path) -> None:
+    ended = sh("(sleep 0.3; bantam --json -x) | true; exit ${PIPESTATUS[0]}", tmp_path)
+    assert (ended.returncode, ended.stdout) == (2, b"")
+    assert ended.stderr == b"bantam: unrecognized arguments: -x; see bantam --help\n"
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_all_arrives_where_the_parent_has_made_the_streams_not_block(
+    options: Sequence[str], tmp_path: Path
+) -> None:
+    source, sink = os.pipe()
+    os.set_blocking(sink, False)
+    answer = "One word after the other. " * 40000
+    with (
+        LLMServer([shell(f"printf '%s' '{answer[:60000]}'"), text(answer)]) as server,
+        os.fdopen(source, "rb") as reader,
+        os.fdopen(sink, "wb") as pipe,
+        start(
+            *options, *at(server.url), "-p", "Go.", cwd=tmp_path, stdout=pipe, stderr=pipe
+        ) as process,
+    ):
+        pipe.close()
+        Cancel().sleep(1.0)  # the pipe is full
+        out = reader.read()
+        assert process.wait(60) == 0
+    assert (done(out)["text"] == answer) if options else (answer.encode() in out)
 
 
 @pytest.mark.parametrize("options", ["", "--json"])
@@ -486,6 +621,58 @@ def test_the_demo_does_its_job_without_a_network_or_a_key(tmp_path: Path) -> Non
     assert list(folder.iterdir())
     told = done(run("--demo", "--json", cwd=tmp_path, env=env).stdout)
     assert (told["stop"], told["exit_code"]) == ("final", 0)
+
+
+def test_a_demo_without_a_temporary_folder_ends_with_2(tmp_path: Path) -> None:
+    # No file may hold a byte: so none of the usual folders can be used.
+    program = (
+        "import sys\nfrom resource import RLIMIT_FSIZE as SIZE, getrlimit, setrlimit\n"
+        "from bantam.cli import main\n_, most = getrlimit(SIZE)\n"
+        "setrlimit(SIZE, (0, most))\nstatus = main()\nsetrlimit(SIZE, (most, most))\n"
+        "sys.exit(status)"
+    )
+    ended = run("--demo", cwd=tmp_path, program=[sys.executable, "-c", program])
+    assert ended.returncode == 2
+    told = ended.stderr.decode()
+    assert told.startswith("bantam: there is no folder for the demo's files: ")
+    assert told.endswith("; set TMPDIR to one that you may write to\n")
+    assert told.count("\n") == 1
+
+
+@both_forms
+def test_a_fault_of_bantam_itself_is_told_and_ends_with_1(
+    form: Sequence[str], tmp_path: Path
+) -> None:
+    # The fault is the caller's here: no word of a command line is a number.
+    program = "import sys; from bantam.cli import main; sys.argv.insert(1, 7); sys.exit(main())"
+    ended = run(*form, "-p", "Go.", cwd=tmp_path, program=[sys.executable, "-c", program])
+    assert ended.returncode == 1
+    trace, _, last = ended.stderr.decode().removesuffix("\n").rpartition("\n")
+    assert trace.startswith("Traceback (most recent call last):\n")
+    assert last.startswith("bantam: internal error: TypeError: ")
+    assert last.endswith("; please report it")
+    if form:
+        told = done(ended.stdout)
+        assert (told["stop"], told["exit_code"]) == ("error", 1)
+        assert f"bantam: {told['error']['message']}" == last
+
+
+@pytest.mark.parametrize(
+    ("arguments", "as_json"),
+    [
+        (("-p", "--json", "-o", "temperature=x"), False),
+        (("-o", "temperature=x", "--", "--json"), False),
+        (("-o", "--json"), False),
+        (("-p", "--fly", "-o", "temperature=x", "--json"), True),
+    ],
+)
+def test_an_error_is_an_event_only_where_json_is_an_option(
+    arguments: Sequence[str], as_json: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "--json").write_text("Go.")
+    ended = run(*arguments, cwd=tmp_path)
+    assert ended.returncode == 2
+    assert bool(ended.stdout) == as_json
 
 
 def test_a_tool_call_cannot_reach_the_answer(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 import io
 import json
-import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,9 +10,11 @@ from llmserver import USAGE, LLMServer, calls, delta, error, raw, shell, text, w
 from program import at, done, environment, events, run
 
 from bantam.core.cancel import Cancel
-from bantam.core.errors import ConfigError
+from bantam.core.errors import ConfigError, Interrupted
 from bantam.core.events import Notice
-from bantam.terminal.oneshot import command_of, decoded, joined, json_lines, run_command
+from bantam.terminal.command import run_command
+from bantam.terminal.oneshot import json_lines
+from bantam.terminal.prompts import command_of, decoded, joined
 
 _FIELDS: Final = {
     "turn_start": {"session", "model", "endpoint", "dialect"},
@@ -191,20 +191,12 @@ def test_on_a_terminal_the_events_are_ascii(out: io.StringIO) -> None:
     assert json.loads(line) == expected
 
 
-@pytest.fixture
-def own_handlers() -> Iterator[None]:
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = [signal.getsignal(number) for number in numbers]
-    yield
-    for number, handler in zip(numbers, before, strict=True):
-        signal.signal(number, handler)
-
-
-@pytest.mark.usefixtures("own_handlers")
-def test_a_signal_that_came_before_the_command_ran_ends_it() -> None:
+def test_a_command_does_not_run_when_a_signal_came_before_it(tmp_path: Path) -> None:
     cancel = Cancel()
     cancel.set()
-    assert run_command(b"exec sleep 3600", cancel) == 143
+    with pytest.raises(Interrupted):
+        run_command(f"touch '{tmp_path}/ran'".encode(), cancel, lambda _: None)
+    assert not (tmp_path / "ran").exists()
 
 
 # -- prompts ----------------------------------------------------------------------------------
@@ -230,7 +222,8 @@ def test_a_command_is_what_stands_behind_a_mark_at_the_very_start(
 
 
 def test_a_prompt_is_read_as_utf_8_without_its_mark() -> None:
-    assert decoded(b"\xef\xbb\xbf\xef\xbb\xbfa\r\n\xff") == "\ufeffa\r\n\ufffd"
+    assert decoded(b"\xef\xbb\xbf\xef\xbb\xbfa\r\n") == ("\ufeffa\r\n", True)
+    assert decoded(b"\xef\xbb\xbfa\xff") == ("a\ufffd", False)
 
 
 def test_parts_of_a_prompt_that_say_nothing_are_left_out() -> None:

@@ -1,6 +1,7 @@
 """One-shot runs on a real pseudo-terminal: the bytes that arrive, and the screen they make."""
 
 import codecs
+import signal
 import sys
 import termios
 from collections.abc import Iterator, Sequence
@@ -146,7 +147,7 @@ def test_an_error_is_the_last_line(tmp_path: Path) -> None:
     ):
         assert one.end() == 77
     assert one.lines[0].startswith("error: 401 Unauthorized: API key is wrong; ")
-    assert len(one.lines) == 2
+    assert one.raw.count(b"\n") == 1
 
 
 def test_an_answer_of_many_words_is_shown_as_they_come(tmp_path: Path) -> None:
@@ -314,3 +315,31 @@ def test_a_command_of_a_prompt_file_has_the_terminal(tmp_path: Path) -> None:
         one.child.sendline("it")
         assert one.end() == 0
     assert one.lines == ["it", "got it"]
+
+
+def test_ctrl_c_on_the_keyboard_reaches_the_command_of_a_prompt_file_once(tmp_path: Path) -> None:
+    (tmp_path / "p.txt").write_text(
+        "!trap 'echo caught' INT; stty -echo < /dev/tty; echo ready; read a; echo got $a; exit 5"
+    )
+    with terminal("p.txt", folder=tmp_path) as one:
+        one.wait_for("ready")
+        one.child.sendintr()
+        one.wait_for("caught")
+        one.child.sendline("it")
+        assert one.end() == 5
+    assert one.raw.count(b"caught") == 1
+    assert one.lines[-1] == "got it"
+
+
+@pytest.mark.parametrize("trap", ["", "trap '' TERM; "], ids=["meek", "stubborn"])
+def test_sigterm_ends_the_command_of_a_prompt_file_in_the_foreground(
+    trap: str, tmp_path: Path
+) -> None:
+    marker = unique_seconds()
+    (tmp_path / "p.txt").write_text(f"!{trap}(sleep {marker}; echo no) & sleep {marker}; echo no")
+    with terminal("p.txt", folder=tmp_path) as one:
+        assert eventually(lambda: len(running(f"sleep {marker}")) >= 2)
+        one.child.kill(signal.SIGTERM)
+        assert one.end() == 143
+    assert one.raw == b""
+    assert running(f"sleep {marker}") == []

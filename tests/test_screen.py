@@ -28,7 +28,7 @@ from bantam.core.events import (
     UsageSum,
 )
 from bantam.core.messages import Message, Role, ToolCall
-from bantam.terminal.screen import BODY_LINES, Screen, one_line, usage_line
+from bantam.terminal.screen import Screen, one_line, usage_line
 
 _REQUEST: Final = Request(1, 2, 3000)
 _CALL: Final = ToolCall("call_1", "shell_exec", '{"command": "ls"}')
@@ -151,19 +151,47 @@ def test_the_usage_line_tells_what_was_cached_and_what_was_estimated(
     assert usage_line(usage) == expected
 
 
-def test_a_body_of_200_lines_is_shown_whole_and_of_a_longer_one_its_head_and_last_line() -> None:
-    whole = "\n".join(f"line {n}" for n in range(BODY_LINES))
+def test_of_a_long_body_200_lines_are_shown_its_head_and_its_end() -> None:
+    whole = "\n".join(f"line {n}" for n in range(200))
     assert drawn(ToolFinished("1", "t", Status.OK, whole)) == f"[tool result: t]\n{whole}\n"
-    longer = "\n".join(f"line {n}" for n in range(1000)) + "\n\nexit: 0"
+    longer = "\n".join(f"line {n}" for n in range(998)) + "\n\nexit: 0"
     lines = drawn(ToolFinished("1", "t", Status.OK, longer)).splitlines()[1:]
-    assert len(lines) == BODY_LINES + 1
-    assert lines[:2] + lines[-3:] == ["line 0", "line 1", "line 198", "[802 more lines]", "exit: 0"]
+    assert len(lines) == 200
+    assert lines[:120] == [f"line {n}" for n in range(120)]
+    assert lines[120] == "[801 more lines]"
+    assert lines[121:] == [*(f"line {n}" for n in range(921, 998)), "", "exit: 0"]
 
 
-def test_long_arguments_are_cut_and_that_is_said() -> None:
-    shown = drawn(ToolStarted("1", "write_file", {"path": "a", "content": "x" * 5000}))
-    assert len(shown) < 2100
-    assert shown.endswith("… 3020 more characters)]\n")
+def test_of_a_body_of_201_lines_two_make_room_for_the_line_that_says_so() -> None:
+    body = "\n".join(f"line {n}" for n in range(201))
+    lines = drawn(ToolFinished("1", "t", Status.OK, body)).splitlines()[1:]
+    assert len(lines) == 200
+    assert lines[119:122] == ["line 119", "[2 more lines]", "line 122"]
+
+
+@pytest.mark.parametrize("name", ["command", "path", "offset"])
+def test_what_runs_and_where_is_never_cut(name: str) -> None:
+    value = int("9" * 3000) if name == "offset" else f"{'x' * 9000}; rm -rf ~"
+    shown = drawn(ToolStarted("1", "t", {name: value, "content": "y" * 9000}))
+    assert f"{name}={json.dumps(value)}, content=" in shown
+
+
+def test_the_content_of_a_file_is_cut_in_the_middle_and_that_is_said() -> None:
+    content = "first\n" + "x" * 5000 + "\nlast"
+    shown = drawn(ToolStarted("1", "write_file", {"path": "a", "content": content, "offset": 7}))
+    assert shown.startswith('[tool call: write_file(path="a", content="first\\nxxx')
+    assert shown.endswith('xxx\\nlast", offset=7)]\n')
+    assert 'x" … 3011 more characters … "x' in shown
+    assert len(shown) < 2150
+    whole = drawn(ToolStarted("1", "write_file", {"content": "x" * 2000}))
+    assert "…" not in whole
+
+
+def test_raw_arguments_which_run_nothing_are_cut_in_the_middle() -> None:
+    shown = drawn(ToolStarted("1", "t", "a" + "x" * 5000 + "b"))
+    assert shown.startswith("[tool call: t(ax")
+    assert "x … 3002 more characters … x" in shown
+    assert shown.endswith("xb)]\n")
 
 
 # -- on a terminal ----------------------------------------------------------------------------

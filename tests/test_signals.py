@@ -1,4 +1,4 @@
-"""Ctrl+C, SIGTERM and SIGHUP at every moment: by real signals to real processes."""
+"""Ctrl+C, SIGTERM, SIGHUP and SIGQUIT at every moment: by real signals to real processes."""
 
 import fcntl
 import os
@@ -6,10 +6,11 @@ import signal
 import subprocess
 import termios
 from pathlib import Path
+from typing import IO, Final
 
 import pytest
 from llmserver import LLMServer, big_answer, shell, text
-from processes import eventually, killed, running, unique_seconds
+from processes import eventually, running, unique_seconds
 from program import BANTAM, at, done, events, start
 from stopping import STATES, stopped
 
@@ -17,6 +18,7 @@ from bantam.core.cancel import Cancel
 
 # SPEC section 8 says 0.2 s; a loaded machine needs some for starting and ending anything at all.
 _BOUND_S = 1.0
+_LONG: Final = "One thought after the other. " * 40000
 
 every_state = pytest.mark.parametrize("state", STATES)
 
@@ -35,8 +37,8 @@ def test_ctrl_c_ends_the_turn_at_once_wherever_it_is(
 
 
 @every_state
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_sigterm_and_sighup_end_the_turn_at_once_wherever_it_is(
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
+def test_sigterm_sighup_and_sigquit_end_the_turn_at_once_wherever_it_is(
     state: str, number: int, tmp_path: Path
 ) -> None:
     ended = stopped(state, 0.02, tmp_path, number)
@@ -97,6 +99,19 @@ def test_ctrl_c_while_python_starts_ends_the_process(delay_ms: int, tmp_path: Pa
     assert running(marker) == []
 
 
+@pytest.mark.parametrize(("name", "status"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_a_signal_while_the_rest_is_imported_counts(name: str, status: int, tmp_path: Path) -> None:
+    # Found before the library's own, and imported right behind the first lines of `main`.
+    (tmp_path / "queue.py").write_text(
+        "import os, signal\nfrom _queue import Empty, SimpleQueue\nQueue = None\n"
+        f"os.kill(os.getpid(), signal.{name})\n"
+    )
+    with start("-p", "Go.", cwd=tmp_path) as process:
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (status, b"")
+    assert err == b"bantam: interrupted by the user\n"
+
+
 @pytest.mark.parametrize("source", ["-", "-p", "fifo"])
 def test_ctrl_c_ends_the_wait_for_a_prompt(source: str, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
@@ -113,21 +128,76 @@ def test_ctrl_c_ends_the_wait_for_a_prompt(source: str, tmp_path: Path) -> None:
         assert process.stderr.read() == b"bantam: interrupted by the user\n"
 
 
-def test_a_second_ctrl_c_ends_a_run_whose_output_nobody_takes(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("options", "stream"), [(("--json",), "stdout"), ((), "stdout"), ((), "stderr")]
+)
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_one_signal_ends_a_run_whose_output_nobody_takes(
+    options: tuple[str, ...], stream: str, number: int, status: int, tmp_path: Path
+) -> None:
+    reply = text(_LONG, reasoning=_LONG if stream == "stderr" else "")
     with (
-        LLMServer([big_answer(4)], strict=False) as server,
+        LLMServer([reply], strict=False) as server,
+        start(*options, *at(server.url), "-p", "Go.", cwd=tmp_path) as process,
+    ):
+        _wait_until_full(getattr(process, stream))
+        process.send_signal(number)
+        assert process.wait(_BOUND_S) == status
+        assert process.stdout is not None
+        assert process.stderr is not None
+        if stream == "stderr":
+            assert process.stdout.read() == b""
+        else:
+            assert b"Traceback" not in process.stderr.read()
+
+
+def test_a_tool_ends_with_a_run_whose_output_nobody_takes(tmp_path: Path) -> None:
+    marker = unique_seconds()
+    command = f"sleep {marker} & for n in $(seq 100000); do echo $n: and more, and more; done; wait"
+    with (
+        LLMServer([shell(command)], strict=False) as server,
         start("--json", *at(server.url), "-p", "Go.", cwd=tmp_path) as process,
     ):
-        pipe = process.stdout
-        assert pipe is not None
-        assert eventually(lambda: _waiting_bytes(pipe.fileno()) > 30000)
-        Cancel().sleep(0.3)  # what is left of the pipe is filled
+        assert process.stdout is not None
+        assert eventually(lambda: running(f"sleep {marker}"))
+        _wait_until_full(process.stdout)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(_BOUND_S) == 130
+    assert running(marker) == []
+
+
+def test_a_slow_reader_still_gets_every_event_after_ctrl_c(tmp_path: Path) -> None:
+    with (
+        LLMServer([big_answer(3)], strict=False) as server,
+        start("--json", *at(server.url), "-p", "Go.", cwd=tmp_path) as process,
+    ):
+        assert process.stdout is not None
+        _wait_until_full(process.stdout)
+        process.send_signal(signal.SIGINT)
+        out = b""
+        while some := os.read(process.stdout.fileno(), 8192):
+            out += some
+            Cancel().sleep(0.02)
+        assert process.wait(_BOUND_S) == 130
+    assert done(out)["stop"] == "interrupted"
+
+
+def test_a_second_ctrl_c_ends_what_does_not_listen(tmp_path: Path) -> None:
+    # Found before the library's own: as one on a disk that does not answer.
+    (tmp_path / "tempfile.py").write_text("open('hangs', 'w'); import time; time.sleep(3600)")
+    with start("--demo", cwd=tmp_path) as process:
+        assert eventually((tmp_path / "hangs").exists)
         process.send_signal(signal.SIGINT)
         Cancel().sleep(0.7)
         process.send_signal(signal.SIGINT)
         assert process.wait(_BOUND_S) == 130
         assert process.stderr is not None
         assert process.stderr.read() == b""
+
+
+def _wait_until_full(pipe: IO[bytes]) -> None:
+    assert eventually(lambda: _waiting_bytes(pipe.fileno()) > 30000)
+    Cancel().sleep(0.3)  # what is left of the pipe is filled
 
 
 def _waiting_bytes(pipe: int) -> int:
@@ -166,36 +236,51 @@ def test_a_reader_that_leaves_ends_the_tools_too(tmp_path: Path) -> None:
     assert running(marker) == []
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_a_signal_to_bantam_reaches_the_command_of_a_prompt_file(
-    number: int, status: int, tmp_path: Path
+# -- the command of a prompt file -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("trap", ["", "trap '' TERM HUP; "], ids=["meek", "stubborn"])
+def test_a_signal_to_bantam_ends_the_command_of_a_prompt_file_and_all_it_started(
+    number: int, trap: str, tmp_path: Path
 ) -> None:
     marker = unique_seconds()
-    (tmp_path / "p.txt").write_text(f"!exec sleep {marker}")
+    (tmp_path / "p.txt").write_text(f"!{trap}setsid sleep {marker} & sleep {marker}; echo no")
     with start("p.txt", cwd=tmp_path) as process:
-        assert eventually(lambda: running(f"sleep {marker}"))
-        assert eventually(lambda: _catches(process.pid, number))
+        assert eventually(lambda: len(running(f"sleep {marker}")) >= 2)
         process.send_signal(number)
-        assert process.wait(10) == status
-    assert running(marker) == []
+        assert process.wait(_BOUND_S + 1) == 143
+        assert process.stdout is not None
+        assert process.stdout.read() == b""
+    assert running(f"sleep {marker}") == []
 
 
-def test_ctrl_c_is_for_the_command_of_a_prompt_file_to_decide(tmp_path: Path) -> None:
-    marker = unique_seconds()
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT])
+@pytest.mark.parametrize("whole_group", [False, True])
+def test_a_keyboards_signal_reaches_the_command_of_a_prompt_file_once(
+    number: int, whole_group: bool, tmp_path: Path
+) -> None:
     (tmp_path / "p.txt").write_text(
-        f"!trap 'echo caught; exit 5' INT; sleep {marker} >&- 2>&- & wait"
+        "!trap 'echo caught' INT QUIT; trap 'exit 5' USR1; "
+        "echo ready $$; while :; do sleep 0.01; done 2> /dev/null"
     )
     with start("p.txt", cwd=tmp_path) as process:
-        assert eventually(lambda: running(f"sleep {marker}"))
-        assert eventually(lambda: _catches(process.pid, signal.SIGHUP))
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-        out, err = process.communicate(timeout=10)
-    killed(marker)
-    assert (process.returncode, out, err) == (5, b"caught\n", b"")
+        assert process.stdout is not None
+        shell_pid = int(process.stdout.readline().split()[1])
+        (os.killpg if whole_group else os.kill)(process.pid, number)
+        assert process.stdout.readline() == b"caught\n"
+        Cancel().sleep(0.1)
+        os.kill(shell_pid, signal.SIGUSR1)
+        out, _ = process.communicate(timeout=10)
+    assert (process.returncode, out) == (5, b"")
 
 
-def _catches(pid: int, number: int) -> bool:
-    """Whether the process handles the signal `number` itself (proc(5), SigCgt)."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    line = next(line for line in status.splitlines() if line.startswith("SigCgt:"))
-    return bool(int(line.split()[1], 16) >> (number - 1) & 1)
+def test_what_the_parent_ignores_the_command_of_a_prompt_file_ignores_too(tmp_path: Path) -> None:
+    (tmp_path / "p.txt").write_text("!echo ready; sleep 0.3; echo still here")
+    deaf = ["bash", "-c", 'trap "" HUP; exec "$@"', "-", *BANTAM]
+    with start("p.txt", cwd=tmp_path, program=deaf) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        process.send_signal(signal.SIGHUP)
+        out, _ = process.communicate(timeout=10)
+    assert (process.returncode, out) == (0, b"still here\n")

@@ -1,48 +1,53 @@
 """The command line: arguments, wiring, signals, exit status. Knows every room.
 
-Whatever is heavy is imported where it is first needed: `--version` and a wrong option answer at
-once, and a Ctrl+C hardly ever comes before `main` listens to it. Only then Python would report it.
+Whatever is imported comes after `main` listens to signals and where it is first needed: `--version`
+and a wrong option answer at once, and a Ctrl+C hardly ever comes before. Only then Python reports
+it.
+
+A closed pipe on standard output ends a run quietly. What was done by then is done, status 0: help,
+a version, the work of a turn whose answer nobody takes. Events that nobody reads any more end
+their turn, and that has failed: status 1.
 """
 
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from bantam import __version__
-from bantam.core.cancel import Cancel
-from bantam.core.errors import BantamError, ConfigError, ExitStatus
 
+TYPE_CHECKING = False  # typing's own costs 4 ms, before signals are listened to
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TextIO
+
+    from bantam.core.cancel import Cancel
     from bantam.core.config import Config
-    from bantam.core.events import Event
+    from bantam.core.errors import BantamError
     from bantam.terminal.arguments import Options
     from bantam.terminal.oneshot import Show
 
-_VERSION: Final = f"bantam {__version__}\n"
 # After a signal all is over within 0.2 s (SPEC section 8), unless something hangs.
-_PATIENCE_S: Final = 0.5
-
-
-class OutputFailed(Exception):
-    """Standard output takes no more: it is full, or nobody reads it."""
+_PATIENCE_S = 0.5
 
 
 def main() -> int:
     """Run the command line of this process; return its exit status."""
+    early: list[int] = []
+    _listen(lambda number, _: early.append(number))
+    from bantam.core.cancel import Cancel
+    from bantam.core.errors import ExitStatus
+    from bantam.terminal.streams import abandon, open_streams
+
     cancel = Cancel()
-    _on_signals(cancel)
-    _open_closed_streams()
-    arguments = sys.argv[1:]
+    on_signal = _canceller(cancel)
+    _listen(on_signal)
+    for number in early:
+        on_signal(number, None)
+    open_streams(cancel)
     try:
-        try:
-            return _run(arguments, cancel)
-        except BantamError as error:
-            return _failed(error, cancel, as_json="--json" in arguments)
-    except OutputFailed as error:
-        return _output_failed(error, cancel)
+        return _status(sys.argv[1:], cancel)
     except KeyboardInterrupt:
-        _abandon(sys.stdout, sys.stderr)  # what hangs is most likely one of them
+        abandon(sys.stdout, sys.stderr)  # what hangs may be one of them
         return cancel.why or ExitStatus.INTERRUPTED
     finally:
         if cancel.is_set:
@@ -50,17 +55,30 @@ def main() -> int:
             _listen(signal.SIG_IGN)
 
 
-def _on_signals(cancel: Cancel) -> None:
-    """Let Ctrl+C, SIGTERM and SIGHUP cancel the turn.
+def _listen(handler: "Any") -> None:
+    """Let `handler` have the signals that end a run, but those that the parent ignores.
 
-    A later one unwinds whatever hangs, as a write does that nobody reads. One that follows at once
-    is part of the one before: cleaning up is under way.
+    So nohup and the background jobs of a script stay what they are.
+    """
+    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, handler)
+
+
+def _canceller(cancel: "Cancel") -> "Callable[[int, Any], None]":
+    """Return a signal handler that cancels the turn: SIGINT as Ctrl+C, any other as SIGTERM.
+
+    A later signal unwinds whatever hangs, as a file system that does not answer. One that follows
+    at once is part of the one before: cleaning up is under way.
     """
     import time
 
+    from bantam.core.errors import ExitStatus
+
     last = 0.0
 
-    def handle(number: int, _: Any) -> None:
+    def handle(number: int, _: "Any") -> None:
         nonlocal last
         before, last = last, time.monotonic()
         if not cancel.is_set:
@@ -69,84 +87,109 @@ def _on_signals(cancel: Cancel) -> None:
         elif last - before > _PATIENCE_S:
             raise KeyboardInterrupt
 
-    _listen(handle)
+    return handle
 
 
-def _listen(handler: Any) -> None:
-    """Let `handler` have the signals that end a run, but those that the parent ignores.
+def _status(arguments: list[str], cancel: "Cancel") -> int:
+    """Run the command line; return its exit status. Every error is reported here."""
+    from bantam.core.errors import BantamError
+    from bantam.terminal.streams import OutputFailed
 
-    So nohup and the background jobs of a script stay what they are.
-    """
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, handler)
+    try:
+        return _run(arguments, cancel)
+    except OutputFailed as error:
+        return _output_failed(error, cancel)
+    except BantamError as error:
+        return _failed(error, arguments, cancel)
+    except Exception as bug:  # noqa: BLE001  --json promises its last line, whatever happens
+        import traceback
+
+        traceback.print_exc()
+        what = f"internal error: {type(bug).__name__}: {bug}; please report it"
+        return _failed(BantamError(what), arguments, cancel)
 
 
-def _open_closed_streams() -> None:
-    """Make the standard streams usable: also those that the parent closed (`>&-`)."""
-    sys.stdin = sys.stdin or open(os.devnull)  # noqa: PTH123, SIM115  open for the process's life
-    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: PTH123, SIM115
-    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: PTH123, SIM115
-    sys.stdout.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
-
-
-def _run(arguments: list[str], cancel: Cancel) -> int:
+def _run(arguments: list[str], cancel: "Cancel") -> int:
     if arguments == ["--version"]:
-        return _said(_VERSION)
+        return _said(f"bantam {__version__}\n")
     from bantam.terminal.arguments import help_text, parsed
 
     options = parsed(arguments)
     if options.help:
         return _said(help_text())
     if options.version:
-        return _said(_VERSION)
+        return _said(f"bantam {__version__}\n")
     if options.demo:
         return _demo(options, cancel)
-    from bantam.terminal import oneshot
+    from bantam.terminal.prompts import command_of, read_prompt
 
     raw = None
     if options.file not in (None, "-"):
-        raw = oneshot.read_prompt(options.file, f"prompt file {options.file!r}", cancel)
-        if (command := oneshot.command_of(raw)) is not None:
-            return oneshot.run_command(command, cancel)
+        raw = read_prompt(options.file, _name(options.file), cancel)
+        if (command := command_of(raw)) is not None:
+            return _command(command, options, cancel)
     config = _config(options)  # before a prompt is waited for
     return _turn(options, config, _prompt(options, raw, cancel), cancel)
 
 
-def _prompt(options: "Options", raw: bytes | None, cancel: Cancel) -> str:
+def _name(file: str) -> str:
+    return f"prompt file {file!r}"
+
+
+def _command(command: bytes, options: "Options", cancel: "Cancel") -> int:
+    from bantam.core.errors import ConfigError
+    from bantam.terminal.command import run_command
+
+    if options.json:
+        raise ConfigError(
+            f"{_name(options.file or '')} holds a shell command, which has no events: "
+            "leave out --json"
+        )
+    return run_command(command, cancel, _listen)
+
+
+def _prompt(options: "Options", raw: bytes | None, cancel: "Cancel") -> str:
     """Return the prompt that the arguments name; `raw` is what its file holds."""
-    from bantam.terminal import oneshot
+    from bantam.core.errors import ConfigError
+    from bantam.terminal.prompts import STDIN, joined, read_piped, read_prompt
 
     if raw is not None:
-        return oneshot.joined([oneshot.decoded(raw)])
-    if options.prompt is None and options.file is None:
+        return joined([_text(raw, _name(options.file or ""))])
+    if options.file == "-":
+        piped = read_prompt(sys.stdin.fileno(), STDIN, cancel)
+    elif options.prompt is not None:
+        piped = read_piped(cancel, _tell_waiting)
+    else:
         raise ConfigError("there is no prompt: give a file, -, or -p TEXT; see bantam --help")
-    piped = b""
-    if options.file == "-" or not sys.stdin.isatty():
-        piped = oneshot.read_prompt(sys.stdin.fileno(), "standard input", cancel)
-    return oneshot.joined([options.prompt or "", oneshot.decoded(piped)])
+    return joined([_text(os.fsencode(options.prompt or ""), "-p"), _text(piped, STDIN)])
+
+
+def _text(raw: bytes, name: str) -> str:
+    from bantam.terminal.prompts import decoded
+
+    text, is_utf_8 = decoded(raw)
+    if not is_utf_8:
+        _complain(f"{name}: not all of it is UTF-8; what is not is sent as U+FFFD")
+    return text
+
+
+def _tell_waiting() -> None:
+    _complain("waiting for the end of standard input (< /dev/null to do without)")
 
 
 def _config(options: "Options") -> "Config":
     """Return the configuration of the current folder, the environment and `-o`."""
-    from pathlib import Path
-
     from bantam.core.config import CONFIG_FILES, resolve
     from bantam.core.settings import parse
+    from bantam.terminal.prompts import read_config
 
     for name in CONFIG_FILES:
-        try:
-            text = Path(name).read_bytes()
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise ConfigError(f"{name}: {error.strerror}") from None
-        return resolve(parse(text, name), options.overrides, os.environ)
+        if (text := read_config(name)) is not None:
+            return resolve(parse(text, name), options.overrides, os.environ)
     return resolve((), options.overrides, os.environ)
 
 
-def _turn(options: "Options", config: "Config", prompt: str, cancel: Cancel) -> int:
+def _turn(options: "Options", config: "Config", prompt: str, cancel: "Cancel") -> int:
     from bantam.agent.agent import Agent, Surroundings
     from bantam.terminal import oneshot
 
@@ -158,13 +201,13 @@ def _turn(options: "Options", config: "Config", prompt: str, cancel: Cancel) -> 
 
 
 def _show(options: "Options", config: "Config") -> "Show":
-    """Return what shows the events of this run; it raises OutputFailed."""
+    """Return what shows the events of this run."""
     from bantam.core.config import use_color
     from bantam.terminal.oneshot import json_lines, plain
     from bantam.terminal.screen import Screen
 
     if options.json:
-        return _telling(json_lines(sys.stdout))
+        return json_lines(sys.stdout)
     alone = sys.stdout.isatty()
     out: TextIO = sys.stdout if alone else sys.stderr
     is_tty = out.isatty()
@@ -174,60 +217,67 @@ def _show(options: "Options", config: "Config") -> "Show":
         color=use_color(config.color, os.environ, is_tty=is_tty),
         answers=alone,
     )
-    return _telling(screen.show if alone else plain(sys.stdout, sys.stderr, screen))
+    return screen.show if alone else plain(sys.stdout, sys.stderr, screen)
 
 
-def _telling(show: "Show") -> "Show":
-    """Return `show` with its OSError told from every other."""
-
-    def told(event: "Event") -> None:
-        try:
-            show(event)
-        except OSError as error:
-            raise OutputFailed from error
-
-    return told
-
-
-def _demo(options: "Options", cancel: Cancel) -> int:
+def _demo(options: "Options", cancel: "Cancel") -> int:
     """Run the packaged recording in a new temporary folder."""
     import tempfile
 
     from bantam.core.config import resolve
+    from bantam.core.errors import ConfigError
     from bantam.terminal import oneshot
 
-    folder = tempfile.mkdtemp(prefix="bantam-demo-")
+    overrides = [*options.overrides, f"endpoint=replay://{oneshot.DEMO}", "model=recording"]
+    config = resolve((), overrides, os.environ)  # before there is a folder to clean up
+    try:
+        folder = tempfile.mkdtemp(prefix="bantam-demo-")
+    except OSError as error:
+        what = f"there is no folder for the demo's files: {error.strerror}"
+        raise ConfigError(f"{what}; set TMPDIR to one that you may write to") from None
     _complain(f"This is a recording: no network, no key. Its files are in {folder}")
     os.chdir(folder)
-    overrides = [*options.overrides, f"endpoint=replay://{oneshot.DEMO}", "model=recording"]
-    return _turn(options, resolve((), overrides, os.environ), oneshot.demo_prompt(), cancel)
+    return _turn(options, config, oneshot.demo_prompt(), cancel)
 
 
 # -- saying it --------------------------------------------------------------------------------
 
 
 def _said(text: str) -> int:
+    from bantam.core.errors import ExitStatus
+    from bantam.terminal.streams import OutputFailed, abandon
+
     try:
         print(text, end="", flush=True)
+    except BrokenPipeError:
+        abandon(sys.stdout)
     except OSError as error:
         raise OutputFailed from error
     return ExitStatus.DONE
 
 
-def _failed(error: BantamError, cancel: Cancel, *, as_json: bool) -> int:
-    """Report an error from before the turn, in the form that was asked for."""
+def _failed(error: "BantamError", arguments: list[str], cancel: "Cancel") -> int:
+    """Report an error that no turn has, in the form that was asked for."""
     from bantam.agent.agent import failed
+    from bantam.terminal.arguments import wants_json
     from bantam.terminal.oneshot import json_lines
+    from bantam.terminal.streams import abandon
 
     done = failed(error, cancel)
-    if as_json:
-        _telling(json_lines(sys.stdout))(done)
+    if wants_json(arguments):
+        try:
+            json_lines(sys.stdout)(done)
+        except OSError:
+            abandon(sys.stdout)
     _complain(str(error))
     return done.exit_code
 
 
-def _output_failed(error: OutputFailed, cancel: Cancel) -> int:
-    _abandon(sys.stdout)
+def _output_failed(error: Exception, cancel: "Cancel") -> int:
+    from bantam.core.errors import ExitStatus
+    from bantam.terminal.streams import abandon
+
+    abandon(sys.stdout)
     cause = error.__cause__
     if isinstance(cause, OSError) and not isinstance(cause, BrokenPipeError) and not cancel.is_set:
         _complain(f"the output could not be written: {cause.strerror}")
@@ -236,18 +286,12 @@ def _output_failed(error: OutputFailed, cancel: Cancel) -> int:
 
 def _complain(text: str) -> None:
     from bantam.terminal.screen import one_line
+    from bantam.terminal.streams import abandon
 
     try:
         print(f"bantam: {one_line(text)}", file=sys.stderr, flush=True)
     except OSError:
-        _abandon(sys.stderr)
-
-
-def _abandon(*streams: TextIO) -> None:
-    from bantam.terminal.oneshot import abandon
-
-    for stream in streams:
-        abandon(stream)
+        abandon(sys.stderr)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Final, NoReturn
 
 from bantam import __version__
@@ -36,10 +36,10 @@ _WIDTH: Final = 79
 
 @dataclass(slots=True)
 class Options:
-    """What was asked for. `file` may be `-`; `overrides` are the texts of `-o`."""
+    """What was asked for. `file` may be `-`; `prompts` are the texts of `-p`: one at most."""
 
     file: str | None = None
-    prompt: str | None = None
+    prompts: list[str] = field(default_factory=list)
     overrides: list[str] = field(default_factory=list)
     json: bool = False
     no_session: bool = False
@@ -47,6 +47,11 @@ class Options:
     demo: bool = False
     version: bool = False
     help: bool = False
+
+    @property
+    def prompt(self) -> str | None:
+        """The text of `-p`, None without."""
+        return self.prompts[0] if self.prompts else None
 
 
 class _Parser(ArgumentParser):
@@ -62,15 +67,35 @@ def parsed(arguments: Sequence[str]) -> Options:
     """
     parser = _Parser(prog="bantam", add_help=False, allow_abbrev=False)
     parser.add_argument("file", nargs="?")
-    parser.add_argument("-p", dest="prompt")
+    parser.add_argument("-p", dest="prompts", action="append")
     parser.add_argument("-o", dest="overrides", action="append")
     for flag in ("--json", "--no-session", "--trust", "--demo", "--version"):
         parser.add_argument(flag, action="store_true")
     parser.add_argument("-h", "--help", action="store_true")
     options = parser.parse_args(list(_attached(arguments)), Options())
-    if options.prompt is not None and options.file not in (None, "-"):
-        raise ConfigError("a prompt file and -p were given: use one of them; see bantam --help")
+    if contradiction := _contradiction(options):
+        raise ConfigError(f"{contradiction}; see bantam --help")
     return options
+
+
+def _contradiction(options: Options) -> str:
+    """Return which of the options cannot both be meant; nothing if all can."""
+    if len(options.prompts) > 1:
+        return "-p was given twice: put the whole prompt into one"
+    if options.demo and (options.prompts or options.file is not None):
+        return "--demo has its own prompt: leave out the file, - or -p"
+    if options.prompts and options.file not in (None, "-"):
+        return "a prompt file and -p were given: use one of them"
+    return ""
+
+
+def wants_json(arguments: Sequence[str]) -> bool:
+    """Whether `--json` is among the options, even if others are wrong.
+
+    >>> wants_json(["--fly", "--json"]), wants_json(["-p", "--json"]), wants_json(["--", "--json"])
+    (True, False, False)
+    """
+    return "--json" in takewhile(lambda word: word != "--", _attached(arguments))
 
 
 def _attached(arguments: Sequence[str]) -> Iterator[str]:

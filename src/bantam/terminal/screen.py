@@ -5,6 +5,7 @@ step before it is written, so that none of its bytes is a control or an escape s
 """
 
 import json
+from collections.abc import Callable
 from typing import Any, Final, TextIO
 
 from bantam.core.events import (
@@ -24,8 +25,10 @@ from bantam.core.events import (
 )
 from bantam.core.text import ScreenFilter, screen_text
 
-BODY_LINES: Final = 200
-_ARGUMENT_CHARACTERS: Final = 2000
+# Of a result, 200 lines in all (SPEC section 6): the end tells how a build failed, or timed out.
+_HEAD_LINES, _TAIL_LINES = 120, 79
+# Of the content of a file: enough to see what it is.
+_HEAD_CHARACTERS, _TAIL_CHARACTERS = 1200, 800
 _REQUESTING: Final = "...requesting..."
 _ERASE_LINE: Final = "\r\x1b[K"
 # SGR codes of SPEC section 9's looks.
@@ -107,10 +110,9 @@ class Screen:
     def _result(self, event: ToolFinished) -> None:
         self._line(f"[tool result: {one_line(event.name)}]", _GREEN)
         lines = screen_text(event.text).removesuffix("\n").split("\n")
-        if len(lines) > BODY_LINES:
-            # The last line is `exit: N`, which is what one looks for.
-            more = len(lines) - BODY_LINES
-            lines = [*lines[: BODY_LINES - 1], f"[{more} more lines]", lines[-1]]
+        more = len(lines) - _HEAD_LINES - _TAIL_LINES
+        if more > 1:
+            lines[_HEAD_LINES:-_TAIL_LINES] = [f"[{more} more lines]"]
         self._line("\n".join(lines), _DIM if event.status is Status.OK else _RED)
 
     def _done(self, event: Done) -> None:
@@ -193,11 +195,25 @@ def usage_line(usage: UsageSum) -> str:
 
 
 def _shown(arguments: Any) -> str:
-    """Return a call's arguments as `name="value", ...`, or the raw text; long ones are cut."""
+    """Return a call's arguments as `name="value", ...`, or the raw text of what will not run.
+
+    Only these and the content of a file are cut: what runs, and where, is always seen whole.
+    """
     if isinstance(arguments, str):
-        text = arguments
-    else:
-        pairs = (f"{k}={json.dumps(v, ensure_ascii=False)}" for k, v in arguments.items())
-        text = ", ".join(pairs)
-    more = len(text) - _ARGUMENT_CHARACTERS
-    return text if more <= 0 else f"{text[:_ARGUMENT_CHARACTERS]}… {more} more characters"
+        return _cut(arguments, str)
+    return ", ".join(
+        f"{k}={_cut(v, _json) if k == 'content' else _json(v)}" for k, v in arguments.items()
+    )
+
+
+def _cut(value: Any, form: Callable[[Any], str]) -> str:
+    """Return `value` in the form `form`, the middle of a long text left out."""
+    more = len(value) - _HEAD_CHARACTERS - _TAIL_CHARACTERS if isinstance(value, str) else 0
+    if more <= 0:
+        return form(value)
+    head, tail = form(value[:_HEAD_CHARACTERS]), form(value[-_TAIL_CHARACTERS:])
+    return f"{head} … {more} more characters … {tail}"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -288,6 +288,7 @@ def test_the_prompt_is_the_text_of_the_file_or_of_the_input(
         ("bantam $AT -p--trust <&-", "--trust"),
         ("bantam $AT -p --trust <&-", "--trust"),
         ("bantam -p -o $AT <&-", "-o"),
+        ("bantam $AT -p '=1+1?' <&-", "=1+1?"),
         ("bantam $AT <(echo named)", "named\n"),
         ("mkfifo f; (echo fifo > f &) ; bantam $AT f", "fifo\n"),
         ("echo dashed > -x; bantam $AT -- -x", "dashed\n"),
@@ -313,6 +314,7 @@ def test_the_prompt_can_come_from_anywhere(line: str, expected: str, tmp_path: P
     [
         ("bantam - 0> written.txt", "Bad file descriptor"),
         ("bantam -p Go. < /proc/self/mem", "Input/output error"),
+        ("yes | bantam -", "it is larger than 16 MiB"),
     ],
 )
 def test_an_input_that_cannot_be_read_ends_with_2(line: str, what: str, tmp_path: Path) -> None:

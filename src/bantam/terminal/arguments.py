@@ -101,12 +101,13 @@ def wants_json(arguments: Sequence[str]) -> bool:
 def _attached(arguments: Sequence[str]) -> Iterator[str]:
     """Yield `arguments`, each -p and -o in one word with its value.
 
-    As a word of its own argparse takes a value that begins with a dash for an option.
+    As a word of its own argparse takes a value that begins with a dash for an option, and right
+    behind the option it drops a first `=`.
     """
     rest = iter(arguments)
     for argument in rest:
         value = list(islice(rest, 1)) if argument in ("-p", "-o") else []
-        yield from [argument + value[0]] if any(value) else [argument, *value]
+        yield from [f"{argument}={value[0]}"] if any(value) else [argument, *value]
         if argument == "--":
             yield from rest
 

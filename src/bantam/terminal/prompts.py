@@ -18,6 +18,7 @@ _READ_BYTES: Final = 65536
 _SILENCE_S: Final = 1.0
 # Every key with its meaning needs 8 KiB. A larger file is no configuration, and might be endless.
 _CONFIG_BYTES: Final = 1 << 20
+_PROMPT_BYTES: Final = 16 << 20  # more than any model takes; a pipe might never end
 _UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -64,6 +65,7 @@ def read_input(
     inbox: Inbox[bytes | OSError] = Inbox()
     Thread(target=_read, args=(source, inbox), daemon=True).start()
     parts: list[bytes] = []
+    size = 0
     patience: float | None = _SILENCE_S
     while True:
         try:
@@ -77,6 +79,10 @@ def read_input(
         if not part:
             cancel.check()  # the end may come in the same moment
             return b"".join(parts)
+        size += len(part)
+        if size > _PROMPT_BYTES:
+            inbox.close()
+            raise OSError(errno.EFBIG, f"it is larger than {_PROMPT_BYTES >> 20} MiB")
         parts.append(part)
 
 
@@ -89,8 +95,8 @@ def _read(source: int | str, inbox: Inbox[bytes | OSError]) -> None:
                 part = file.read(_READ_BYTES)
                 if part is None:  # there is nothing yet, and the parent has set O_NONBLOCK
                     select.select([file], [], [])
-                else:
-                    inbox.put(part)
+                elif not inbox.put(part):
+                    return
     except OSError as error:
         inbox.put(error)
 

@@ -459,19 +459,19 @@ def test_a_host_that_ignores_its_children_s_end_does_not_hang(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("path", "means"),
     [
-        ("a.txt", "/work/a.txt"),
-        ("./sub/a.txt", "/work/sub/a.txt"),
-        ("../a.txt", "/work/../a.txt"),
+        ("a.txt", "/project/a.txt"),
+        ("./sub/a.txt", "/project/sub/a.txt"),
+        ("../a.txt", "/project/../a.txt"),
         ("/etc/hosts", "/etc/hosts"),
         ("~", "/home/me"),
         ("~/a.txt", "/home/me/a.txt"),
-        ("~nobody-has-this-name/a", "/work/~nobody-has-this-name/a"),
-        ("a~", "/work/a~"),
-        ("", "/work"),
+        ("~nobody-has-this-name/a", "/project/~nobody-has-this-name/a"),
+        ("a~", "/project/a~"),
+        ("", "/project"),
     ],
 )
 def test_a_path_is_relative_to_the_working_directory_or_home(path: str, means: str) -> None:
-    assert LocalExecutor(Path("/work"), {"HOME": "/home/me"}).resolve(path) == Path(means)
+    assert LocalExecutor(Path("/project"), {"HOME": "/home/me"}).resolve(path) == Path(means)
 
 
 @pytest.mark.parametrize(
@@ -479,17 +479,17 @@ def test_a_path_is_relative_to_the_working_directory_or_home(path: str, means: s
 )
 def test_without_an_absolute_home_the_system_knows_it(environment: Mapping[str, str]) -> None:
     home = Path(pwd.getpwuid(os.getuid()).pw_dir)
-    where = LocalExecutor(Path("/work"), environment)
+    where = LocalExecutor(Path("/project"), environment)
     assert where.resolve("~/a") == home / "a"
     assert where.resolve("~") == home
 
 
 def test_the_home_of_another_user_is_the_system_s() -> None:
-    where = LocalExecutor(Path("/work"), {"HOME": "/home/me"})
+    where = LocalExecutor(Path("/project"), {"HOME": "/home/me"})
     assert where.resolve("~root/a") == Path(pwd.getpwnam("root").pw_dir, "a")
 
 
 def test_a_nul_in_a_path_is_a_tool_error() -> None:
     with pytest.raises(ToolError, match="NUL") as caught:
-        LocalExecutor(Path("/work"), {}).resolve("a\0b" * 50_000)
+        LocalExecutor(Path("/project"), {}).resolve("a\0b" * 50_000)
     assert len(str(caught.value)) < 1000

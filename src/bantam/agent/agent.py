@@ -11,7 +11,6 @@ so does `Cancel.set` from a signal handler or another thread.
 import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -24,6 +23,7 @@ from bantam.core.config import Config, name_at, place_of
 from bantam.core.endpoints import host_of
 from bantam.core.errors import BantamError, ConfigError, ExitStatus, Interrupted
 from bantam.core.events import Done, Event, Failure, Notice, Stop, TurnStart, UsageReport, UsageSum
+from bantam.core.generators import through
 from bantam.core.messages import Message, Role, ToolCall
 from bantam.core.redaction import Redaction
 from bantam.core.text import Profile
@@ -92,6 +92,12 @@ class _Account:
 
     usage: UsageSum = field(default_factory=UsageSum)
 
+    def count(self, event: Event) -> tuple[Event]:
+        """Return `event` alone, its tokens added."""
+        if isinstance(event, UsageReport):
+            self.usage = self.usage.plus(event)
+        return (event,)
+
 
 def _run_everything(_: ToolCall) -> str | None:
     return None
@@ -138,17 +144,15 @@ class Agent:
             yield Notice(self._notices.pop(0))
         stop, error = Stop.ERROR, None
         try:
-            stop = yield from _counted(
-                run_turn(
-                    self.log,
-                    self._model,
-                    self._tools,
-                    self._approve,
-                    cancel,
-                    config.max_al_iterations,
-                ),
-                account,
+            turn = run_turn(
+                self.log,
+                self._model,
+                self._tools,
+                self._approve,
+                cancel,
+                config.max_al_iterations,
             )
+            stop = yield from through(turn, account.count)
         except BantamError as raised:
             error = raised
         text = self.log.messages[-1].content if stop is Stop.FINAL else ""
@@ -190,20 +194,6 @@ def _done(
         return Done(stop, int(_STATUS_OF[stop]), None, text, usage)
     failure = Failure(type(error).__name__, getattr(error, "status", None), str(error))
     return Done(stop, int(error.exit_status), None, "", usage, failure)
-
-
-def _counted(turn: Generator[Event, None, Stop], account: _Account) -> Generator[Event, None, Stop]:
-    """Yield the turn's events and return its value; sum up its usage on the way."""
-    with closing(turn):
-        while True:
-            try:
-                event = next(turn)
-            except StopIteration as end:
-                stop: Stop = end.value
-                return stop
-            if isinstance(event, UsageReport):
-                account.usage = account.usage.plus(event)
-            yield event
 
 
 def _check_supported(config: Config) -> None:

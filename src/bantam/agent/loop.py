@@ -5,7 +5,6 @@ effect and its result before it is shown, so that nothing is lost and nothing ru
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing
 from time import monotonic
 from typing import Any, Protocol
 
@@ -22,6 +21,7 @@ from bantam.core.events import (
     ToolStarted,
     Turn,
 )
+from bantam.core.generators import through
 from bantam.core.messages import (
     INTERRUPTED_RESULT,
     Answer,
@@ -30,7 +30,7 @@ from bantam.core.messages import (
     ToolCall,
     parsed_arguments,
 )
-from bantam.tools.tool import CheckedCall, Result, Toolbox, UnknownTool
+from bantam.tools.tool import Result, Toolbox, UnknownTool
 
 Approve = Callable[[ToolCall], str | None]  # None: run it; text: why not, for the model
 
@@ -112,21 +112,9 @@ def run_call(
     cancel.check()
     log.started(call)
     began = monotonic()
-    result = yield from _outputs(call, checked, tools, cancel)
+    running = tools.run(checked, cancel)
+    result = yield from through(running, lambda text: [ToolOutput(call.id, text)])
     yield _finish(call, result, log, monotonic() - began)
-
-
-def _outputs(
-    call: ToolCall, checked: CheckedCall, tools: Toolbox, cancel: Cancel
-) -> Generator[Event, None, Result]:
-    with closing(tools.run(checked, cancel)) as running:
-        while True:
-            try:
-                text = next(running)
-            except StopIteration as end:
-                result: Result = end.value
-                return result
-            yield ToolOutput(call.id, text)
 
 
 def _finish(call: ToolCall, result: Result, log: Log, duration_s: float = 0.0) -> ToolFinished:

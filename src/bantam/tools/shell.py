@@ -15,7 +15,8 @@ from typing import IO, Any, Final
 from bantam.core.cancel import Cancel
 from bantam.core.errors import ToolError
 from bantam.core.events import Status
-from bantam.tools.tool import Executor, Exit, Result, Tool
+from bantam.core.generators import if_any, through
+from bantam.tools.tool import Executor, Result, Tool
 
 _HEAD_SHARE: Final = 0.6  # of what is shown (SPEC section 6)
 _FILE_BYTES: Final = 64 * 1024 * 1024  # of one output that are kept (SPEC section 6)
@@ -51,14 +52,11 @@ def shell_tool(
 
     def run(arguments: Mapping[str, Any], cancel: Cancel) -> Generator[str, None, Result]:
         command = _checked(arguments["command"])
-        with (
-            closing(executor.run(command, timeout_s, cancel)) as pieces,
-            closing(Excerpt(output_limit, folder)) as excerpt,
-        ):
-            end = yield from _heads(pieces, excerpt)
+        with closing(Excerpt(output_limit, folder)) as excerpt:
+            pieces = executor.run(command, timeout_s, cancel)
+            end = yield from through(pieces, lambda piece: if_any(excerpt.add(piece)))
             text = excerpt.text()
-            if rest := excerpt.rest():
-                yield rest
+            yield from if_any(excerpt.rest())
         if end.timed_out:
             text = f"{_with_newline(text)}[timed out after {timeout_s:g} s; killed]"
         status = Status.ERROR if end.timed_out else Status.OK
@@ -83,18 +81,6 @@ def _checked(command: str) -> str:
     if "\0" in command:
         raise ToolError("the command holds a NUL character, which no shell can read; write \\0")
     return command
-
-
-def _heads(pieces: Generator[str, None, Exit], excerpt: "Excerpt") -> Generator[str, None, Exit]:
-    """Add all `pieces` to `excerpt`, yield those of its head, and return what they return."""
-    while True:
-        try:
-            piece = next(pieces)
-        except StopIteration as stop:
-            end: Exit = stop.value
-            return end
-        if head := excerpt.add(piece):
-            yield head
 
 
 def _with_newline(text: str) -> str:

@@ -9,7 +9,6 @@ nothing; the error names the expected form so that the model can correct itself.
 import json
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -17,6 +16,7 @@ from typing import Any, Final, Protocol
 from bantam.core.cancel import Cancel
 from bantam.core.errors import ToolError
 from bantam.core.events import FileChange, Status
+from bantam.core.generators import if_any, through
 from bantam.core.messages import MAX_DEPTH, ToolCall, parsed_arguments
 from bantam.core.redaction import Redaction, RedactionFilter
 from bantam.core.repair import quoted_arguments
@@ -191,17 +191,13 @@ class Toolbox:
 
     def _live(self, running: Generator[str, None, Result]) -> Generator[str, None, Result]:
         screen, redaction = ScreenFilter(), RedactionFilter(self._redaction)
-        with closing(running):
-            while True:
-                try:
-                    piece = next(running)
-                except StopIteration as end:
-                    if rest := redaction.feed(screen.close()) + redaction.close():
-                        yield rest
-                    result: Result = end.value
-                    return result
-                if shown := redaction.feed(screen.feed(piece)):
-                    yield shown
+
+        def shown(piece: str) -> list[str]:
+            return if_any(redaction.feed(screen.feed(piece)))
+
+        result = yield from through(running, shown)
+        yield from if_any(redaction.feed(screen.close()) + redaction.close())
+        return result
 
 
 def shown_path(path: str) -> str:

@@ -396,6 +396,27 @@ def test_a_key_that_is_left_out_is_told_before_anything_is_sent(here: Path) -> N
     assert "sk-secret" not in notice.text
 
 
+def test_no_key_that_was_given_stands_in_a_result_or_an_error(here: Path) -> None:
+    file = [
+        Setting("api_key", key, f".bantam.cfg:{n}")
+        for n, key in enumerate(("sk-old-123456", "sk-new-123456"))
+    ]
+    environ = {"PATH": os.defpath, "OPENAI_API_KEY": "sk-env-123456\n"}
+    keys = "sk-old-123456 sk-new-123456 sk-cli-123456 sk-env-123456"
+    with LLMServer([shell(f"echo {keys}"), text("ok")]) as server:
+        config = resolve(file, [f"endpoint={server.url}", "api_key=sk-cli-123456"])
+        agent = Agent(config, Surroundings(here, environ, DAY))
+        result = next(event for event in run(agent) if isinstance(event, ToolFinished))
+        agent.close()
+    assert result.text == "[key] [key] [key] [key]\n\n\nexit: 0"
+    (here / "fail.sh").write_text(f"echo {keys} >&2; exit 3")
+    config = resolve(file, [f"endpoint=run://sh {here}/fail.sh", "api_key=sk-cli-123456"])
+    done = run(Agent(config, Surroundings(here, environ, DAY)))[-1]
+    assert isinstance(done, Done)
+    assert done.error is not None
+    assert done.error.message.endswith("ended with status 3: [key] [key] [key] [key]")
+
+
 def test_the_system_prompt_is_made_of_the_surroundings(here: Path) -> None:
     (here / "bin").mkdir()
     (here / "bin" / "sh").symlink_to("/bin/sh")

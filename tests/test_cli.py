@@ -155,6 +155,7 @@ def test_a_wrong_line_in_a_file_ends_with_2_and_is_named(
         ("mkfifo", "it is not a regular file"),
         ("ln -s /dev/zero", "it is not a regular file"),
         ("truncate -s 1T", "it is larger than 1048576 bytes"),
+        ("ln -s /does/not/exist", "it is a link to nothing"),
         ("ln -s .bantam.cfg", "Too many levels of symbolic links"),
     ],
 )

@@ -397,6 +397,10 @@ def test_a_key_of_the_api_goes_there_though_it_resembles_one_of_bantam_s(key: st
         ("approv", "approve=auto"),
         ("budget_token", "budget_tokens=1000000"),
         ("temprature", "temperature=0.7"),
+        ("modle", "model=kilo-auto/free"),
+        ("base_url", "endpoint=https://api.kilo.ai/api/openrouter"),
+        ("OPENAI_BASE_URL", "endpoint=https://api.kilo.ai/api/openrouter"),
+        ("token", "api_key=KEY"),
     ],
 )
 def test_a_key_that_looks_like_one_of_bantam_s_is_never_forwarded(key: str, right: str) -> None:
@@ -714,3 +718,10 @@ def test_help_names_every_key_in_few_short_lines() -> None:
 
 def test_a_setting_of_the_command_line_says_so() -> None:
     assert parse_override("model=m") == Setting("model", "m", "-o")
+
+
+def test_every_key_that_was_given_is_known_as_a_secret_and_never_shown() -> None:
+    file = parse(b"api_key=sk-first-1\napi_key=sk-second-2\n", ".bantam.cfg")
+    config = resolve(file, ["api_key=sk-third-3"])
+    assert config.secrets == ("sk-first-1", "sk-second-2", "sk-third-3")
+    assert "sk-" not in repr(config)

@@ -443,7 +443,11 @@ def test_a_key_goes_unencrypted_to_no_other_machine_that_was_not_accepted(endpoi
     assert key("http://127.0.0.1/v1", "sk-own").value == "sk-own"
 
 
-@pytest.mark.parametrize("bad", ["sk-own\n", "sk-\r\nX: y", "sk-\u00e9", "sk-\x00", "\tsk-own"])
+def test_the_line_end_of_a_secret_s_file_is_no_part_of_the_key() -> None:
+    assert key("https://api.openai.com/v1", variable="sk-own\r\n").value == "sk-own"
+
+
+@pytest.mark.parametrize("bad", ["sk-\r\nX: y", "sk-\u00e9", "sk-\x00", "sk-\town"])
 @pytest.mark.parametrize("from_file", [True, False])
 def test_a_key_that_no_header_can_hold_is_an_error_that_does_not_show_it(
     bad: str, from_file: bool

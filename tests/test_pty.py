@@ -1,6 +1,7 @@
 """One-shot runs on a real pseudo-terminal: the bytes that arrive, and the screen they make."""
 
 import codecs
+import shlex
 import signal
 import sys
 import termios
@@ -343,3 +344,26 @@ def test_sigterm_ends_the_command_of_a_prompt_file_in_the_foreground(
         assert one.end() == 143
     assert one.raw == b""
     assert running(f"sleep {marker}") == []
+
+
+def test_a_command_in_the_background_waits_for_the_keyboard_as_any_job_does(tmp_path: Path) -> None:
+    """It does not take what is typed at the shell, nor miss a signal to Bantam alone."""
+    (tmp_path / "read.txt").write_text("!echo up; read a; echo got $a")
+    (tmp_path / "loop.txt").write_text("!trap 'exit 7' INT; echo up; while :; do sleep 0.05; done")
+    bantam = " ".join(map(shlex.quote, BANTAM))
+    script = (
+        "set -m; "
+        f"{bantam} loop.txt & read a; kill -INT $!; wait $!; echo status $?; "
+        f"{bantam} read.txt & read b; echo shell $b; fg; echo end"
+    )
+    with terminal("-c", script, folder=tmp_path, program=("bash",)) as one:
+        one.wait_for("up")
+        one.child.sendline("")
+        one.wait_for("status 7")
+        one.wait_for("up")
+        one.child.sendline("mine")
+        one.wait_for("shell mine")
+        one.child.sendline("its")
+        one.wait_for("got its")
+        one.wait_for("end")
+        assert one.end() == 0

@@ -274,6 +274,18 @@ def test_404_shows_the_url_and_the_hint() -> None:
     assert "/v1" in str(error)
 
 
+@pytest.mark.parametrize(
+    "said",
+    ["You exceeded your current quota, please check your plan", "Insufficient balance"],
+)
+def test_a_stream_that_says_that_the_money_is_gone_is_final(said: str) -> None:
+    failure = Failure(Kind.BROKEN, f"the endpoint reported an error: {said}", said=said)
+    assert repeats(failure) == 0
+    assert type(last(failure)) is ModelError
+    assert "used up" in str(last(failure))
+    assert repeats(Failure(Kind.BROKEN, "the answer was cut off")) == 9
+
+
 def test_no_error_shows_the_query_of_an_address_which_may_hold_a_key() -> None:
     error = error_for(failed(404), f"{URL}?key=sk-1", 1, NOW)
     assert f"tried {URL}: " in str(error)

@@ -50,9 +50,8 @@ def main() -> int:
         abandon(sys.stdout, sys.stderr)  # what hangs may be one of them
         return cancel.why or ExitStatus.INTERRUPTED
     finally:
-        if cancel.is_set:
-            # While it ends, Python would let a second Ctrl+C kill the process without its status.
-            _listen(signal.SIG_IGN)
+        # While it ends, Python would let a Ctrl+C kill the process without its status.
+        _listen(signal.SIG_IGN)
 
 
 def _listen(handler: "Any") -> None:

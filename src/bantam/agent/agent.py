@@ -126,9 +126,9 @@ class Agent:
         check_trust(config, trust=trust, environ=surroundings.environ)
         self.key = key_for(config, trust=trust, environ=surroundings.environ)
         self._notices = [self.key.notice] if self.key.notice else []
-        self._model = _client(config, self.key, surroundings.environ)
-        # Both, even where neither is sent: what tools show goes to the endpoint.
-        secrets = (config.api_key, surroundings.environ.get("OPENAI_API_KEY"))
+        # All, even those that are not sent: what tools show goes to the endpoint.
+        secrets = (*config.secrets, config.api_key, surroundings.environ.get("OPENAI_API_KEY"))
+        self._model = _client(config, self.key, surroundings.environ, secrets)
         executor = LocalExecutor(surroundings.working_directory, surroundings.environ, secrets)
         self._tools = _toolbox(config, executor, secrets)
         if not self.log.messages:
@@ -207,7 +207,9 @@ def _check_supported(config: Config) -> None:
             )
 
 
-def _client(config: Config, key: Key, environ: Mapping[str, str]) -> Client:
+def _client(
+    config: Config, key: Key, environ: Mapping[str, str], secrets: Iterable[str | None]
+) -> Client:
     settings = Settings(
         model=config.model,
         stream=config.stream,
@@ -216,7 +218,7 @@ def _client(config: Config, key: Key, environ: Mapping[str, str]) -> Client:
         budget_tokens=config.budget_tokens,
         cache_proof=config.cache_proof,
         min_cacheable_tokens=config.min_cacheable_tokens,
-        secrets=Redaction([key.value]),
+        secrets=Redaction(secrets),
     )
     transport, models = _transports(config, key, environ)
     catalogue = Catalogue(models, config.model, config.context_window)

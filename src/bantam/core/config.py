@@ -19,7 +19,7 @@ from bantam.core import kinds
 from bantam.core.endpoints import hidden_in
 from bantam.core.errors import ConfigError
 from bantam.core.kinds import Kind, as_text, choice, forwarded_value, number, whole
-from bantam.core.settings import Setting, parse_override
+from bantam.core.settings import Setting, meant_by, parse_override
 
 # In the current directory, the first that exists; they are not merged (SPEC section 2).
 CONFIG_FILES: Final = (".bantam.cfg", "model.cfg")
@@ -31,7 +31,6 @@ RESERVED: Final = frozenset({"messages", "stream_options"})
 _LOOSE_TO_STRICT: Final = ("off", "net", "on")  # values of `sandbox`
 _ENDPOINT: Final = "https://api.kilo.ai/api/openrouter"
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_API_KEY: Final = re.compile("api_?key$")
 # A name before a host may be a key.
 _NAME_BEFORE_HOST: Final = re.compile("//.*@", re.DOTALL)
 
@@ -117,6 +116,7 @@ class Config:
     # fmt: on
     forwarded: Mapping[str, Any] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
+    secrets: tuple[str, ...] = field(default=(), repr=False)  # every api_key that was given
     file_endpoint: str = _ENDPOINT
 
 
@@ -156,8 +156,8 @@ def resolve(
         for key, variable in ENVIRONMENT.items()
         if environ and environ.get(variable)
     ]
-    of_file = _last(settings)
-    of_user = _last([*variables, *map(parse_override, overrides)])
+    file, user = [*settings], [*variables, *map(parse_override, overrides)]
+    of_file, of_user = _last(file), _last(user)
     chosen = of_file | of_user
     # A cloned folder may tighten the sandbox, never loosen what its user says (SPEC section 11).
     sandboxes = [layer["sandbox"] for layer in (of_user, of_file) if "sandbox" in layer]
@@ -169,6 +169,7 @@ def resolve(
         **{key: value for key, value in values.items() if key in OPTIONS},
         forwarded={key: value for key, value in values.items() if key not in OPTIONS},
         sources=dict.fromkeys(OPTIONS, "default") | {k: s.source for k, s in present.items()},
+        secrets=tuple(setting.text for setting in (*file, *user) if setting.key == "api_key"),
         file_endpoint=typed(of_file.get("endpoint", Setting("endpoint", "", "default"))),
     )
 
@@ -187,7 +188,7 @@ def typed(setting: Setting) -> Any:
     place = place_of(setting.key, setting.source)
     if _SURROGATE.search(setting.text):
         raise ConfigError(f"{place} is not UTF-8; write it in UTF-8")
-    meant = _meant(setting.key)
+    meant = meant_by(setting.key, {*OPTIONS, *RESERVED})
     if meant in RESERVED:
         raise ConfigError(f"{place} is written by Bantam itself; remove this setting")
     if meant != setting.key:
@@ -204,24 +205,6 @@ def typed(setting: Setting) -> Any:
         why = f": {error}" if error.args else ""
         fix = f"write {name_at(row.name, setting.source)}={row.example}"
         raise ConfigError(f"{place}{given} is not {row.kind.expected}{why}; {fix}") from None
-
-
-def _meant(key: str) -> str:
-    """Return the key of Bantam's that `key` misspells, else `key`.
-
-    What only looks like one of them would go to the API under its own name, the key's value too.
-    """
-    plain = re.sub("[.-]", "_", key.lower())
-    if plain in OPTIONS or plain in RESERVED:
-        return plain
-    if _API_KEY.search(plain):
-        return "api_key"
-    if key == "models":  # OpenRouter's fallbacks
-        return key
-    from difflib import get_close_matches
-
-    # `sandbx=on` must not leave the sandbox off. 0.85: about one letter wrong of six.
-    return next(iter(get_close_matches(plain, OPTIONS, 1, 0.85)), key)
 
 
 def place_of(key: str, source: str) -> str:

@@ -7,6 +7,7 @@ put a new value into a file that a person wrote.
 
 import codecs
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,6 +16,9 @@ from bantam.core.errors import ConfigError
 _NAME: Final = re.compile(r"[\w.-]+")
 # An error shows what comes before it of a text that is no setting: the rest may be a pasted key.
 _NO_WORD: Final = re.compile("[^A-Za-z_]")
+_API_KEY: Final = re.compile("api_?key$|^(key|token)$")
+# What other programs call it; none of these is a member of a request.
+_ENDPOINT: Final = re.compile("(base|api|endpoint)_(ur[il]|base)$|^url$")
 _EXPORT: Final = re.compile(r"\Aexport\s+")
 _COMMENT: Final = re.compile(r"\s#")
 # The shortest quotes that end the value, so that a comment may hold quotes too.
@@ -121,3 +125,29 @@ def _written(key: str, value: str) -> str:
         if _value_and_tail(f" {written}") == (value, "") and not _NOT_IN_FILES.search(value):
             return written
     raise ConfigError(f"{key}: no line of a file can hold this value; write it on one line")
+
+
+def meant_by(key: str, names: Collection[str]) -> str:
+    """Return which of `names` the key `key` misspells or paraphrases, else `key`.
+
+    What only looks like one of them would go to the API under its own name, the key's value too.
+
+    >>> [meant_by(key, {"api_key", "endpoint", "model"}) for key in ("modle", "base_url", "seed")]
+    ['model', 'endpoint', 'seed']
+    """
+    plain = re.sub("[.-]", "_", key.lower())
+    if plain in names:
+        return plain
+    if _API_KEY.search(plain):
+        return "api_key"
+    if _ENDPOINT.search(plain):
+        return "endpoint"
+    if key in ("models", "mode", "tool"):  # of APIs: OpenRouter's fallbacks, and others
+        return key
+    swapped = {plain[:i] + plain[i + 1] + plain[i] + plain[i + 2 :] for i in range(len(plain) - 1)}
+    if found := swapped & set(names):
+        return found.pop()
+    from difflib import get_close_matches
+
+    # `sandbx=on` must not leave the sandbox off. 0.85: about one letter wrong of six.
+    return next(iter(get_close_matches(plain, names, 1, 0.85)), key)

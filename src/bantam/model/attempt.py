@@ -143,4 +143,4 @@ def _broken(error: BrokenAnswer | AnswerFailed, head: Head) -> Failure:
         return Failure(Kind.STATUS, reason, str(error), error.status, head.headers, said=said)
     if "html" in head.headers.get("content-type", "").lower():
         return Failure(Kind.FINAL, str(error))  # a page stands at this address, not an API
-    return Failure(Kind.BROKEN, str(error))
+    return Failure(Kind.BROKEN, str(error), said=str(error))

@@ -122,7 +122,7 @@ def key_for(config: Config, *, trust: bool, environ: Mapping[str, str]) -> Key:
             "to use a key here, add -o api_key=KEY, or write this endpoint into the file"
         )
         value = None
-    if value is None and (variable := environ.get("OPENAI_API_KEY")):
+    if value is None and (variable := environ.get("OPENAI_API_KEY", "").strip()):
         if is_loopback(host) or name == _OPENAI:
             value, source, place = variable, "OPENAI_API_KEY", "OPENAI_API_KEY"
         elif notice is None:

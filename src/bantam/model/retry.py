@@ -78,9 +78,11 @@ def wait_s(failure: Failure, attempt: int, dice: float, now: datetime) -> float 
 
 def repeats(failure: Failure) -> int:
     """Return how often a request that failed so may be repeated."""
+    status = failure.status
+    if status is None and _is_spent(failure):
+        return 0
     if failure.kind in _WORTH_REPEATING:
         return len(WAITS_S)
-    status = failure.status
     if failure.kind is not Kind.STATUS or status is None or status not in RETRYABLE:
         return 0
     if is_overflow(failure) or _is_spent(failure) or _is_for_the_day(failure):
@@ -94,7 +96,7 @@ def _is_spent(failure: Failure) -> bool:
     """Whether quota or credit is gone, and it is not only that requests come too fast."""
     if failure.status == 402:
         return True
-    if failure.status != 429:
+    if failure.status not in (429, None):  # in a stream words stand for the number
         return False
     words = failure.words
     if _SURELY_SPENT.search(words):

@@ -1,9 +1,9 @@
 """The shell command of a prompt file: it has Bantam's streams, and Bantam ends with its status.
 
-In the foreground of a terminal it stays in Bantam's process group and so has the terminal, as
-under `sh -c`: the keyboard's signals reach both. Anywhere else it gets a session of its own, where
-all that it starts is found, and a signal to Bantam reaches it through Bantam alone. Refused: making
-a group of its own the foreground one; a pager behind Bantam in a pipeline would lose its keys.
+With a terminal it stays in Bantam's process group and so has the terminal, as under `sh -c`: job
+control and the keyboard's signals reach both. Without one it gets a session of its own, where all
+that it starts is found, and a signal to Bantam reaches it through Bantam alone. Refused: making a
+group of its own the foreground one; a pager behind Bantam in a pipeline would lose its keys.
 """
 
 import os
@@ -43,32 +43,34 @@ def run_command(command: bytes, cancel: Cancel, listen: Listen) -> int:
     news: SimpleQueue[int | None] = SimpleQueue()  # signals, and None: it has exited
     listen(lambda number, _: news.put(number))
     cancel.check()
-    shares_keyboard = _in_foreground()
+    has_terminal = _foreground() is not None
     marker = os.urandom(8).hex()
-    process = _started(command, marker, start_new_session=not shares_keyboard)
+    process = _started(command, marker, start_new_session=not has_terminal)
     Thread(target=_tell_exit, args=(process, news), daemon=True).start()
     while (number := _next(news)) is not None:
         if signal.Signals(number).name not in _OF_KEYS:
-            if shares_keyboard:
+            if has_terminal:
                 _end_tree(process)
             else:
                 Family(process, marker).end(_GRACE_S, time.sleep)
             process.wait()
             return ExitStatus.TERMINATED
-        if not shares_keyboard:
+        if not has_terminal:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, number)
+        elif _foreground() != os.getpgrp():  # it came to Bantam alone, not from the keyboard
+            process.send_signal(number)
     status = process.wait()
     return status if status >= 0 else 128 - status
 
 
-def _in_foreground() -> bool:
-    """Whether this process's group is the one that its terminal's keyboard sends signals to."""
+def _foreground() -> int | None:
+    """Return the process group that the terminal's keyboard sends signals to, None without one."""
     try:
         with open("/dev/tty", "rb", buffering=0) as terminal:  # noqa: PTH123  not a path's content
-            return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
-    except OSError:  # there is no terminal
-        return False
+            return os.tcgetpgrp(terminal.fileno())
+    except OSError:
+        return None
 
 
 def _started(command: bytes, marker: str, *, start_new_session: bool) -> "subprocess.Popen[bytes]":
@@ -97,7 +99,7 @@ def _next(news: "SimpleQueue[int | None]") -> int | None:
             return news.get(timeout=_SLICE_S)
 
 
-# -- in the foreground ------------------------------------------------------------------------
+# -- with a terminal ---------------------------------------------------------------------------
 
 
 def _end_tree(process: "subprocess.Popen[bytes]") -> None:

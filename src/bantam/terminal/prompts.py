@@ -33,6 +33,8 @@ def read_config(name: str) -> bytes | None:
                 raise _unfit(name, "it is not a regular file")
             text = file.read(_CONFIG_BYTES + 1)
     except FileNotFoundError:
+        if os.path.islink(name):  # noqa: PTH114  names are text here
+            raise _unfit(name, "it is a link to nothing") from None
         return None
     except OSError as error:
         raise _unfit(name, error.strerror) from None

@@ -164,8 +164,7 @@ class Client:
         attempt = Attempt(self._transport, sent, made_up_ids)
         try:
             answer = yield from attempt.run(self._settings.timeout_s, self._catalogue, cancel)
-        except BaseException:
-            # Whatever ended it, Ctrl+C and `close()` included: the tokens were used.
+        except BaseException:  # Ctrl+C and `close()` included: the tokens were used
             if attempt.answer is not None:
                 self._account(attempt.answer, sent)
             raise

@@ -124,5 +124,4 @@ def tls_context(
 
 
 def _has_hashes(folder: str) -> bool:
-    # Unlike Path.glob, this passes over what may not be read.
-    return any(iglob("????????.0", root_dir=folder))  # noqa: PTH207  see above
+    return any(iglob("????????.0", root_dir=folder))  # noqa: PTH207  Path.glob raises at no access

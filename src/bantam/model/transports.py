@@ -102,8 +102,7 @@ class HTTPTransport:
                     # Neither .netrc nor anything else that httpx would read by itself.
                     trust_env=False,
                     proxy=self._proxy,
-                    # The turn watches the time: it knows data events from keep-alives.
-                    timeout=None,  # noqa: S113  see above
+                    timeout=None,  # noqa: S113  the turn watches: it knows data from keep-alives
                     # A tool may run for longer than any keep-alive time.
                     limits=httpx.Limits(keepalive_expiry=None),
                     follow_redirects=False,

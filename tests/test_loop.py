@@ -7,7 +7,8 @@ import pytest
 from fakes import RecordingLog, ScriptedModel
 from processes import eventually, running, unique_seconds, zombie_children
 
-from bantam.agent.loop import Approve, run_turn, unanswered
+from bantam.agent.loop import Approve, run_turn
+from bantam.core.messages import unanswered
 from bantam.core.cancel import Cancel
 from bantam.core.errors import BudgetSpent, Interrupted, ModelError, ToolError, Unavailable
 from bantam.core.events import (

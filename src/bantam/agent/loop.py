@@ -29,6 +29,7 @@ from bantam.core.messages import (
     Role,
     ToolCall,
     parsed_arguments,
+    unanswered,
 )
 from bantam.tools.tool import Result, Toolbox, UnknownTool
 
@@ -135,11 +136,3 @@ def _finish_all(text: str, log: Log) -> Iterator[ToolFinished]:
     """Give each call that has no result yet the result `text`; yield the events that show it."""
     for call in unanswered(log.messages):
         yield _finish(call, Result(text, Status.INTERRUPTED), log)
-
-
-def unanswered(messages: Sequence[Message]) -> Iterator[ToolCall]:
-    """Yield the calls of the last assistant message that have no result yet."""
-    for results, message in enumerate(reversed(messages)):
-        if message.role is not Role.TOOL:
-            yield from message.tool_calls[results:]
-            return

@@ -6,14 +6,18 @@ a program of its own kind wrote comes back equal; of other programs' forms what 
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import isfinite
 from typing import Any, Final
 
-# The result of a call that has none in the history (SPEC section 8).
+# Results of calls that have none of their own (SPEC sections 8 and 12).
 INTERRUPTED_RESULT: Final = "interrupted by the user"
+UNKNOWN_RESULT: Final = (
+    "outcome unknown: the program stopped while this ran; check before repeating"
+)
+NOT_RUN_RESULT: Final = "not run: the program stopped before this began"
 
 # Real values nest some ten levels; serde_json, in many servers, refuses 128. The bound also keeps
 # every walk over a value clear of Python's recursion limit, however deep its caller stands.
@@ -125,6 +129,14 @@ def _members(value: Any) -> Iterable[Any]:
             return value
         case _:
             return ()
+
+
+def unanswered(messages: Sequence[Message]) -> Iterator[ToolCall]:
+    """Yield the calls of the last assistant message that have no result yet."""
+    for results, message in enumerate(reversed(messages)):
+        if message.role is not Role.TOOL:
+            yield from message.tool_calls[results:]
+            return
 
 
 def without_surrogates(text: str) -> str:

@@ -1,1 +1,4 @@
-"""What is remembered."""
+"""What is remembered.
+
+Order of import, lowest first: files, journal, snapshot, undo, slot, session, store.
+"""

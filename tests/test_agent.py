@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from llmserver import LLMServer, Reply, calls, error, shell, text, write
 from processes import eventually, running, unique_seconds
 
-from bantam.agent.agent import Agent, ListLog, Surroundings, failed
+from bantam.agent.agent import Agent, Surroundings, failed
+from bantam.agent.memory import ListLog
 from bantam.core.cancel import Cancel
 from bantam.core.config import resolve
 from bantam.core.errors import (

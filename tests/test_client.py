@@ -23,7 +23,8 @@ from exchanges import (
 from fakes import NoWaiting, ScriptedTransport
 from llmserver import USAGE, LLMServer, Reply, calls, delta, error, event, raw, shell, text
 
-from bantam.agent.agent import Agent, ListLog, Surroundings
+from bantam.agent.agent import Agent, Surroundings
+from bantam.agent.memory import ListLog
 from bantam.core.cancel import Cancel
 from bantam.core.config import resolve
 from bantam.core.errors import BudgetSpent, KeyRefused, ModelError, Unavailable

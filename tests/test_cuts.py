@@ -10,7 +10,8 @@ import pytest
 from exchanges import attempt, collected, http
 from llmserver import DONE, USAGE, LLMServer, Reply, delta, event, raw, shell, text
 
-from bantam.agent.agent import Agent, ListLog, Surroundings
+from bantam.agent.agent import Agent, Surroundings
+from bantam.agent.memory import ListLog
 from bantam.core.config import resolve
 from bantam.core.events import Done, Event, Replied, Retry, Stop, ToolStarted
 from bantam.core.messages import Role

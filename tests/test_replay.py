@@ -104,14 +104,14 @@ DIFFERENCES: dict[str, tuple[list[dict[str, Any]], str]] = {
         [{"role": "user", "content": "Go off."}, assistant("x")],
         (
             "request 1 differs from the recording at message 1 (user), content: "
-            "'Go off.' recorded, 'Go on.' sent"
+            "'Go off.' recorded, 'Go on.' now"
         ),
     ),
     "a result": (
         [USER, assistant("", call("printf one")), result("two\n\nexit: 0"), assistant("x")],
         (
             "request 2 differs from the recording at message 3 (tool), content: "
-            "'two\\n\\nexit: 0' recorded, 'one\\n\\nexit: 0' sent"
+            "'two\\n\\nexit: 0' recorded, 'one\\n\\nexit: 0' now"
         ),
     ),
     "behind much that is equal": (
@@ -124,7 +124,7 @@ DIFFERENCES: dict[str, tuple[list[dict[str, Any]], str]] = {
     ),
     "a result that is missing": (
         [USER, assistant("", call("printf one")), assistant("x")],
-        "message 3 (tool), content: 'interrupted by the user' recorded, 'one\\n\\nexit: 0' sent",
+        "message 3 (tool), content: 'interrupted by the user' recorded, 'one\\n\\nexit: 0' now",
     ),
     "an answer to a prompt that did not come": (
         [USER, assistant("", call("printf one")), result(ONE), USER, assistant("x")],

@@ -5,7 +5,8 @@ from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 
-from bantam.agent.agent import Agent, ListLog, Surroundings
+from bantam.agent.agent import Agent, Surroundings
+from bantam.agent.memory import ListLog
 from bantam.core.cancel import Cancel
 from bantam.core.config import resolve
 from bantam.core.events import Done, Event, Notice, Retry, as_json

@@ -18,13 +18,11 @@ from bantam import __version__
 TYPE_CHECKING = False  # typing's own costs 4 ms, before signals are listened to
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, TextIO
+    from typing import Any
 
     from bantam.core.cancel import Cancel
-    from bantam.core.config import Config
     from bantam.core.errors import BantamError
     from bantam.terminal.arguments import Options
-    from bantam.terminal.oneshot import Show
 
 # After a signal all is over within 0.2 s (SPEC section 8), unless something hangs.
 _PATIENCE_S = 0.5
@@ -118,8 +116,6 @@ def _run(arguments: list[str], cancel: "Cancel") -> int:
         return _said(help_text())
     if options.version:
         return _said(f"bantam {__version__}\n")
-    if options.demo:
-        return _demo(options, cancel)
     from bantam.terminal.prompts import command_of, read_prompt
 
     raw = None
@@ -127,8 +123,12 @@ def _run(arguments: list[str], cancel: "Cancel") -> int:
         raw = read_prompt(options.file, _name(options.file), cancel)
         if (command := command_of(raw)) is not None:
             return _command(command, options, cancel)
-    config = _config(options)  # before a prompt is waited for
-    return _turn(options, config, _prompt(options, raw, cancel), cancel)
+    from bantam.terminal import runs
+
+    if options.demo:
+        return runs.demo(options, cancel)
+    config = runs.configuration(*options.overrides)  # before a prompt is waited for
+    return runs.turn(options, config, _prompt(options, raw, cancel), cancel)
 
 
 def _name(file: str) -> str:
@@ -165,78 +165,18 @@ def _prompt(options: "Options", raw: bytes | None, cancel: "Cancel") -> str:
 
 def _text(raw: bytes, name: str) -> str:
     from bantam.terminal.prompts import decoded
+    from bantam.terminal.screen import complain
 
     text, is_utf_8 = decoded(raw)
     if not is_utf_8:
-        _complain(f"{name}: not all of it is UTF-8; what is not is sent as U+FFFD")
+        complain(f"{name}: not all of it is UTF-8; what is not is sent as U+FFFD")
     return text
 
 
 def _tell_waiting() -> None:
-    _complain("waiting for the end of standard input (< /dev/null to do without)")
+    from bantam.terminal.screen import complain
 
-
-def _config(options: "Options") -> "Config":
-    """Return the configuration of the current folder, the environment and `-o`."""
-    from bantam.core.config import CONFIG_FILES, resolve
-    from bantam.core.settings import parse
-    from bantam.terminal.prompts import read_config
-
-    for name in CONFIG_FILES:
-        if (text := read_config(name)) is not None:
-            return resolve(parse(text, name), options.overrides, os.environ)
-    return resolve((), options.overrides, os.environ)
-
-
-def _turn(options: "Options", config: "Config", prompt: str, cancel: "Cancel") -> int:
-    from bantam.agent.agent import Agent, Surroundings
-    from bantam.terminal import oneshot
-
-    agent = Agent(config, Surroundings.now(), trust=options.trust)
-    try:
-        return oneshot.run(agent, prompt, _show(options, config), cancel)
-    finally:
-        agent.close()
-
-
-def _show(options: "Options", config: "Config") -> "Show":
-    """Return what shows the events of this run."""
-    from bantam.core.config import use_color
-    from bantam.terminal.oneshot import json_lines, plain
-    from bantam.terminal.screen import Screen
-
-    if options.json:
-        return json_lines(sys.stdout)
-    alone = sys.stdout.isatty()
-    out: TextIO = sys.stdout if alone else sys.stderr
-    is_tty = out.isatty()
-    screen = Screen(
-        out,
-        in_place=is_tty and os.environ.get("TERM") != "dumb",
-        color=use_color(config.color, os.environ, is_tty=is_tty),
-        answers=alone,
-    )
-    return screen.show if alone else plain(sys.stdout, sys.stderr, screen)
-
-
-def _demo(options: "Options", cancel: "Cancel") -> int:
-    """Run the packaged recording in a new temporary folder."""
-    import tempfile
-
-    from bantam.core.config import resolve
-    from bantam.core.errors import ConfigError
-    from bantam.terminal import oneshot
-
-    overrides = [*options.overrides, f"endpoint=replay://{oneshot.DEMO}", "model=recording"]
-    config = resolve((), overrides, os.environ)  # before there is a folder to clean up
-    try:
-        folder = tempfile.mkdtemp(prefix="bantam-demo-")
-    except OSError as error:
-        what = f"there is no folder for the demo's files: {error.strerror}"
-        raise ConfigError(f"{what}; set TMPDIR to one that you may write to") from None
-    _complain(f"This is a recording: no network, no key. Its files are in {folder}")
-    os.chdir(folder)
-    return _turn(options, config, oneshot.demo_prompt(), cancel)
+    complain("waiting for the end of standard input (< /dev/null to do without)")
 
 
 # -- saying it --------------------------------------------------------------------------------
@@ -260,6 +200,7 @@ def _failed(error: "BantamError", arguments: list[str], cancel: "Cancel") -> int
     from bantam.agent.agent import failed
     from bantam.terminal.arguments import wants_json
     from bantam.terminal.oneshot import json_lines
+    from bantam.terminal.screen import complain
     from bantam.terminal.streams import abandon
 
     done = failed(error, cancel)
@@ -268,29 +209,20 @@ def _failed(error: "BantamError", arguments: list[str], cancel: "Cancel") -> int
             json_lines(sys.stdout)(done)
         except OSError:
             abandon(sys.stdout)
-    _complain(str(error))
+    complain(str(error))
     return done.exit_code
 
 
 def _output_failed(error: Exception, cancel: "Cancel") -> int:
     from bantam.core.errors import ExitStatus
+    from bantam.terminal.screen import complain
     from bantam.terminal.streams import abandon
 
     abandon(sys.stdout)
     cause = error.__cause__
     if isinstance(cause, OSError) and not isinstance(cause, BrokenPipeError) and not cancel.is_set:
-        _complain(f"the output could not be written: {cause.strerror}")
+        complain(f"the output could not be written: {cause.strerror}")
     return cancel.why or ExitStatus.FAILED
-
-
-def _complain(text: str) -> None:
-    from bantam.terminal.screen import one_line
-    from bantam.terminal.streams import abandon
-
-    try:
-        print(f"bantam: {one_line(text)}", file=sys.stderr, flush=True)
-    except OSError:
-        abandon(sys.stderr)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
 """The loop.
 
-Order of import, lowest first: prompt, loop, agent.
+Order of import, lowest first: prompt, undo, loop, memory, agent, relocation, replay.
 """

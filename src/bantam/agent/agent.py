@@ -10,15 +10,17 @@ so does `Cancel.set` from a signal handler or another thread.
 
 import os
 import sys
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import Final
 
-from bantam.agent.loop import Approve, Log, run_turn
+from bantam.agent.loop import Approve, run_turn
+from bantam.agent.memory import ListLog, Memory
 from bantam.agent.prompt import Facts, read_agents, system_prompt
 from bantam.core.cancel import Cancel
+from bantam.core.changes import Change
 from bantam.core.config import Config, name_at, place_of
 from bantam.core.endpoints import host_of
 from bantam.core.errors import BantamError, ConfigError, ExitStatus, Interrupted
@@ -53,20 +55,6 @@ _NOT_YET: Final = {
 }
 
 
-class ListLog:
-    """A conversation in memory."""
-
-    def __init__(self, messages: Sequence[Message] = ()) -> None:
-        self.messages: list[Message] = list(messages)
-
-    def append(self, message: Message) -> None:
-        """Add a message."""
-        self.messages.append(message)
-
-    def started(self, call: ToolCall) -> None:
-        """Nothing outlives the process, so there is nothing to note."""
-
-
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What an agent takes from the process around it."""
@@ -92,12 +80,6 @@ class _Account:
 
     usage: UsageSum = field(default_factory=UsageSum)
 
-    def count(self, event: Event) -> tuple[Event]:
-        """Return `event` alone, its tokens added."""
-        if isinstance(event, UsageReport):
-            self.usage = self.usage.plus(event)
-        return (event,)
-
 
 def _run_everything(_: ToolCall) -> str | None:
     return None
@@ -111,7 +93,7 @@ class Agent:
         config: Config,
         surroundings: Surroundings,
         *,
-        log: Log | None = None,
+        log: Memory | None = None,
         approve: Approve = _run_everything,
         trust: bool = False,
     ) -> None:
@@ -121,27 +103,25 @@ class Agent:
         """
         _check_supported(config)
         self.config = config
-        self.log: Log = log if log is not None else ListLog()
+        self.log: Memory = log if log is not None else ListLog()
         self._approve = approve
         check_trust(config, trust=trust, environ=surroundings.environ)
         self.key = key_for(config, trust=trust, environ=surroundings.environ)
         self._notices = [self.key.notice] if self.key.notice else []
-        # All, even those that are not sent: what tools show goes to the endpoint.
-        secrets = (*config.secrets, config.api_key, surroundings.environ.get("OPENAI_API_KEY"))
+        secrets = secrets_of(config, surroundings.environ)
         self._model = _client(config, self.key, surroundings.environ, secrets)
         executor = LocalExecutor(surroundings.working_directory, surroundings.environ, secrets)
-        self._tools = _toolbox(config, executor, secrets)
-        if not self.log.messages:
-            self.log.append(Message(Role.SYSTEM, self._prompt(executor, surroundings.today)))
+        self._tools = _toolbox(config, executor, secrets, self.log.keep)
+        if not self.log.messages or self.log.messages[0].role is not Role.SYSTEM:
+            self.log.begin(Message(Role.SYSTEM, self._prompt(executor, surroundings.today)))
 
     def turn(self, prompt: str, cancel: Cancel | None = None) -> Generator[Event, None, Stop]:
         """Run one turn; yield its events, `Done` last. Errors are in `Done`, none is raised."""
         cancel = cancel or Cancel()
         self.log.append(Message(Role.USER, prompt))
         config, account = self.config, _Account()
-        yield TurnStart(None, config.model, config.endpoint, Native.name)
-        while self._notices:
-            yield Notice(self._notices.pop(0))
+        yield TurnStart(self.log.id, config.model, config.endpoint, Native.name)
+        yield from self._news()
         stop, error = Stop.ERROR, None
         try:
             turn = run_turn(
@@ -152,16 +132,33 @@ class Agent:
                 cancel,
                 config.max_al_iterations,
             )
-            stop = yield from through(turn, account.count)
+            stop = yield from through(turn, lambda event: self._noted(event, account))
         except BantamError as raised:
             error = raised
         text = self.log.messages[-1].content if stop is Stop.FINAL else ""
-        yield _done(stop, error, account.usage, cancel, text)
+        self.log.finish()
+        yield from self._news()
+        done = _done(stop, error, account.usage, cancel, text)
+        yield replace(done, session=self.log.id)
         return stop
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection and the session."""
         self._model.close()
+        self.log.close()
+
+    def _noted(self, event: Event, account: _Account) -> Iterator[Event]:
+        """Count what `event` cost; yield it and what its storing has brought up."""
+        if isinstance(event, UsageReport):
+            account.usage = account.usage.plus(event)
+            self.log.count(event)
+        yield event
+        yield from self._news()
+
+    def _news(self) -> Iterator[Notice]:
+        for notices in (self._notices, self.log.notices):
+            while notices:
+                yield Notice(notices.pop(0))
 
     def _prompt(self, executor: LocalExecutor, today: date) -> str:
         agents = read_agents(executor.cwd)
@@ -177,6 +174,11 @@ class Agent:
                 tools_folder=self.config.bantam_tools_dir,
             )
         )
+
+
+def secrets_of(config: Config, environ: Mapping[str, str]) -> tuple[str | None, ...]:
+    """Return every key that the user has, even those that are not sent: tools may show them."""
+    return (*config.secrets, config.api_key, environ.get("OPENAI_API_KEY"))
 
 
 def failed(error: BantamError, cancel: Cancel) -> Done:
@@ -252,12 +254,17 @@ def _local_transport(config: Config) -> Transport:
         raise ConfigError(f"{place}{str(error).removeprefix('endpoint')}") from None
 
 
-def _toolbox(config: Config, executor: LocalExecutor, secrets: Iterable[str | None]) -> Toolbox:
+def _toolbox(
+    config: Config,
+    executor: LocalExecutor,
+    secrets: Iterable[str | None],
+    keep: Callable[[Change], None] | None,
+) -> Toolbox:
     makers = {
         "shell_exec": lambda: shell_tool(
             executor, timeout_s=config.shell_timeout, output_limit=config.tool_output_limit
         ),
-        "write_file": lambda: write_tool(executor),
+        "write_file": lambda: write_tool(executor, keep),
     }
     missing = [name for name in config.tools if name not in makers]
     if missing:

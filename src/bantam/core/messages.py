@@ -17,7 +17,7 @@ INTERRUPTED_RESULT: Final = "interrupted by the user"
 UNKNOWN_RESULT: Final = (
     "outcome unknown: the program stopped while this ran; check before repeating"
 )
-NOT_RUN_RESULT: Final = "not run: the program stopped before this began"
+NOT_RUN_RESULT: Final = "not run: the program stopped before this started"
 
 # Real values nest some ten levels; serde_json, in many servers, refuses 128. The bound also keeps
 # every walk over a value clear of Python's recursion limit, however deep its caller stands.

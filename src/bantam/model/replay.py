@@ -2,10 +2,12 @@
 
 The recorded assistant messages are given again in order, streamed, without delay. Each request is
 held against what was recorded before that answer; the first difference ends the run with its
-place. The system prompt is left out of the comparison: it names the day and the folder.
+place. Left out of the comparison are the system prompt, which names the day and the folder, and
+the name of the file that holds the whole of a long output, which is another each time.
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +23,10 @@ from bantam.model.transports import End, Head, Item
 _COMPARED: Final = ("role", "content", "tool_calls", "tool_call_id")
 _SHOWN: Final = 80
 _LARGEST_BYTES: Final = 64 * 1024 * 1024  # more is no session but a device or a mistake
+# Where the middle of a result was left out: `[20 characters left out; the whole is in PATH]`.
+_WHOLE_FILE: Final = re.compile(
+    r"^(\[\d+ characters left out; .* in ).*output-\w+\.txt\]$", re.MULTILINE
+)
 
 
 class ReplayTransport:
@@ -30,7 +36,7 @@ class ReplayTransport:
         """Read the recording. Raises ConfigError if it cannot be read or is no session."""
         self.url = endpoint
         self._recorded = _recorded(endpoint)
-        self._answers = [i for i, m in enumerate(self._recorded) if _is_answer(m)]
+        self._answers = [i for i, m in enumerate(self._recorded) if is_answer(m)]
         self._given = 0
 
     def send(self, body: bytes) -> "ReplayExchange":
@@ -41,8 +47,8 @@ class ReplayTransport:
         index = self._answers[self._given]
         self._given += 1
         found = json.loads(body)["messages"]
-        wanted = [to_api(m) for m in repaired(self._recorded[:index])]
-        if place := _first_difference(wanted, found):
+        wanted = in_request(self._recorded[:index])
+        if place := first_difference(wanted, found):
             text = f"{self.url}: request {self._given} differs from the recording at {place}"
             return ReplayExchange([Failure(Kind.FINAL, text)])
         headers = {"content-type": "text/event-stream"}
@@ -79,36 +85,46 @@ def _recorded(endpoint: str) -> list[Message]:
         raise ConfigError(f"endpoint={endpoint} is no saved session: {error!r:.200}") from None
 
 
-def _is_answer(message: Message) -> bool:
+def is_answer(message: Message) -> bool:
     """Whether a model said this: an empty answer is asked for again and never stored."""
     said = message.content.strip() or message.tool_calls
     return message.role is Role.ASSISTANT and bool(said)
 
 
-def _first_difference(
-    wanted: Sequence[Mapping[str, Any]], found: Sequence[Mapping[str, Any]]
+def in_request(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Return `messages` as a request holds them: repaired, in the API's form."""
+    return [to_api(message) for message in repaired(messages)]
+
+
+def first_difference(
+    wanted: Sequence[Mapping[str, Any]], found: Sequence[Mapping[str, Any]], start: int = 1
 ) -> str | None:
-    """Return the first place where a request differs from the recorded one, None if nowhere."""
+    """Return the first place where what was sent differs from what was recorded, None if nowhere.
+
+    Both are in the API's form; their first message, system messages aside, has the number `start`.
+    """
     wanted, found = _comparable(wanted), _comparable(found)
-    for number, (old, new) in enumerate(zip(wanted, found, strict=False), start=1):
+    for number, (old, new) in enumerate(zip(wanted, found, strict=False), start):
         if old != new:
             key = next(k for k in _COMPARED if old.get(k) != new.get(k))
-            return (
-                f"message {number} ({new['role']}), {key}: {_contrast(old.get(key), new.get(key))}"
-            )
+            contrast = _contrast(old.get(key), new.get(key))
+            return f"message {number} ({new['role']}), {key}: {contrast}"
     if len(wanted) != len(found):
-        return (
-            f"message {min(len(wanted), len(found)) + 1}: {len(wanted)} recorded, {len(found)} sent"
-        )
+        number = min(len(wanted), len(found)) + start
+        return f"message {number}: {len(wanted)} recorded, {len(found)} sent"
     return None
 
 
 def _comparable(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    return [
+    compared = [
         {key: message[key] for key in _COMPARED if key in message}
         for message in messages
         if message["role"] != Role.SYSTEM.value
     ]
+    for message in compared:
+        if message["role"] == Role.TOOL.value:
+            message["content"] = _WHOLE_FILE.sub(r"\1a file]", message["content"])
+    return compared
 
 
 def _contrast(old: Any, new: Any) -> str:
@@ -117,7 +133,7 @@ def _contrast(old: Any, new: Any) -> str:
     pairs = enumerate(zip(before, after, strict=False))
     at = next((i for i, (a, b) in pairs if a != b), min(len(before), len(after)))
     start = max(0, at - _SHOWN // 4)
-    return f"{before[start : start + _SHOWN]!r} recorded, {after[start : start + _SHOWN]!r} sent"
+    return f"{before[start : start + _SHOWN]!r} recorded, {after[start : start + _SHOWN]!r} now"
 
 
 def _stream(message: Message) -> Iterator[bytes]:

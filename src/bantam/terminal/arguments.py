@@ -18,6 +18,8 @@ usage: bantam [options] FILE      run the prompt in FILE; after a ! at its
        bantam [options] -p TEXT   the prompt is TEXT, then what is piped in
        bantam --demo              the whole job without a network or a key
 
+  -c, --continue start from this project's session
+  -r, --resume ID   start from the session ID, or the one that begins so
   -o KEY=VALUE   set a configuration key for this run; repeatable
   --json         every event as one JSON object a line on standard output
   --no-session   save nothing
@@ -41,6 +43,8 @@ class Options:
     file: str | None = None
     prompts: list[str] = field(default_factory=list)
     overrides: list[str] = field(default_factory=list)
+    continues: bool = False
+    resume: str | None = None
     json: bool = False
     no_session: bool = False
     trust: bool = False
@@ -69,6 +73,8 @@ def parsed(arguments: Sequence[str]) -> Options:
     parser.add_argument("file", nargs="?")
     parser.add_argument("-p", dest="prompts", action="append")
     parser.add_argument("-o", dest="overrides", action="append")
+    parser.add_argument("-c", "--continue", dest="continues", action="store_true")
+    parser.add_argument("-r", "--resume")
     for flag in ("--json", "--no-session", "--trust", "--demo", "--version"):
         parser.add_argument(flag, action="store_true")
     parser.add_argument("-h", "--help", action="store_true")
@@ -82,6 +88,8 @@ def _contradiction(options: Options) -> str:
     """Return which of the options cannot both be meant; nothing if all can."""
     if len(options.prompts) > 1:
         return "-p was given twice: put the whole prompt into one"
+    if options.continues and options.resume is not None:
+        return "-c and -r were given: one of them names the session"
     if options.demo and (options.prompts or options.file is not None):
         return "--demo has its own prompt: leave out the file, - or -p"
     if options.prompts and options.file not in (None, "-"):

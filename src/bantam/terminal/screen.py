@@ -5,6 +5,7 @@ step before it is written, so that none of its bytes is a control or an escape s
 """
 
 import json
+import sys
 from collections.abc import Callable
 from typing import Any, Final, TextIO
 
@@ -24,6 +25,7 @@ from bantam.core.events import (
     UsageSum,
 )
 from bantam.core.text import ScreenFilter, screen_text
+from bantam.terminal.streams import abandon
 
 # Of a result, 200 lines in all (SPEC section 6): the end tells how a build failed, or timed out.
 _HEAD_LINES, _TAIL_LINES = 120, 79
@@ -177,6 +179,14 @@ def one_line(text: str) -> str:
     'fly()] [tool result: all is well'
     """
     return " ".join(screen_text(text).split("\n"))
+
+
+def complain(text: str) -> None:
+    """Say on standard error, in one line, what no event says."""
+    try:
+        print(f"bantam: {one_line(text)}", file=sys.stderr, flush=True)
+    except OSError:
+        abandon(sys.stderr)
 
 
 def usage_line(usage: UsageSum) -> str:

@@ -16,7 +16,7 @@ from bantam.core.cancel import Cancel
 from bantam.core.errors import ToolError
 from bantam.core.events import FileChange
 from bantam.core.text import removed_note
-from bantam.tools.splice import Splice, blocks_of, perform
+from bantam.tools.splice import Keep, Splice, blocks_of, perform
 from bantam.tools.tool import Executor, Result, Tool, shown_path
 
 _DESCRIPTION: Final = (
@@ -31,12 +31,15 @@ _WIDE_CHARACTER: Final = re.compile(
 )
 
 
-def write_tool(executor: Executor) -> Tool:
-    """Return the tool `write_file`, which finds its files through `executor`."""
+def write_tool(executor: Executor, keep: Keep | None = None) -> Tool:
+    """Return the tool `write_file`, which finds its files through `executor`.
+
+    `keep` gets each change just before it is made.
+    """
 
     def run(arguments: Mapping[str, Any], cancel: Cancel) -> Generator[str, None, Result]:
         yield from ()  # no output before the result
-        return _write(executor, arguments, cancel)
+        return _write(executor, arguments, cancel, keep)
 
     return Tool(
         name="write_file",
@@ -53,7 +56,9 @@ def write_tool(executor: Executor) -> Tool:
     )
 
 
-def _write(executor: Executor, arguments: Mapping[str, Any], cancel: Cancel) -> Result:
+def _write(
+    executor: Executor, arguments: Mapping[str, Any], cancel: Cancel, keep: Keep | None
+) -> Result:
     given, content, offset = arguments["path"], arguments["content"], arguments["offset"]
     shown = shown_path(given)
     _check_path(given, shown)
@@ -67,7 +72,7 @@ def _write(executor: Executor, arguments: Mapping[str, Any], cancel: Cancel) -> 
         splice = planned(path, {**arguments, "path": shown, "content": content})
         removed = _deleted_lines(splice, cancel)
         notes += _notes(splice)
-        perform(splice, cancel)
+        perform(splice, cancel, keep)
     except OSError as error:
         reason = error.strerror or error
         raise ToolError(f"cannot write {shown}: {reason}; nothing was changed") from error

@@ -8,19 +8,24 @@ meanwhile is not lost.
 Kept: mode, owner and group where this user may give them away. Not kept: extended attributes,
 access lists, holes, and hard links, whose other names go on naming the old file. Refused: writing
 in place where no rename is possible, because a crash would then leave half a file.
+
+Who wants to put a change back asks to `keep` it: before the rename he gets the `Change`, whose
+digests and deleted bytes were gathered while the new file was filled, in the same pass.
 """
 
+import hashlib
 import io
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from bantam.core.cancel import Cancel
+from bantam.core.changes import MOST_KEPT_BYTES, Change
 from bantam.core.errors import ToolError
 
 # Bounds the memory that a write needs, and the work between two looks at the cancel.
@@ -28,6 +33,11 @@ _BLOCK_BYTES: Final = 1 << 20
 _CHANGED: Final = (
     "another program changed the file meanwhile; nothing was changed by this call. Read it again"
 )
+_PERMISSIONS: Final = stat.S_IRWXU | stat.S_IRWXG | stat.S_IRWXO
+
+# Gets a change just before it becomes real, and has made it durable when it returns. It may come to
+# nothing after that. What `keep` raises stops the change.
+Keep = Callable[[Change], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +45,7 @@ class Splice:
     """`content` in place of `deleted` bytes at byte `offset` of `path`: checked, not yet done.
 
     `path` is the file itself, links followed; `before` its state, None where there is no file.
+    `permissions` are what an old file gets instead of its own.
     """
 
     path: Path
@@ -42,6 +53,7 @@ class Splice:
     offset: int
     deleted: int
     content: bytes
+    permissions: int | None = None
 
     @property
     def size_before(self) -> int:
@@ -58,16 +70,48 @@ class Splice:
         return io.BytesIO() if self.before is None else self.path.open("rb")
 
 
-def perform(splice: Splice, cancel: Cancel) -> None:
+class _Recorder:
+    """What puts a change back, gathered while the new file is filled."""
+
+    def __init__(self, splice: Splice, folders: tuple[str, ...], keep: Keep) -> None:
+        self._splice, self._folders, self._keep = splice, folders, keep
+        self._before, self._after = hashlib.sha256(), hashlib.sha256()
+        self._removed: list[bytes] | None = [] if splice.deleted <= MOST_KEPT_BYTES else None
+
+    def add(self, before: bytes, after: bytes) -> None:
+        """Take the next piece of the old file, and what stands in its place."""
+        self._before.update(before)
+        self._after.update(after)
+        if not after and self._removed is not None:
+            self._removed.append(before)
+
+    def finish(self) -> None:
+        """Have the change kept, now that all was added."""
+        splice, before = self._splice, self._splice.before
+        change = Change(
+            path=str(splice.path),
+            before="" if before is None else self._before.hexdigest(),
+            after=self._after.hexdigest(),
+            mode=None if before is None else before.st_mode & _PERMISSIONS,
+            offset=splice.offset,
+            added=len(splice.content),
+            removed=None if self._removed is None else b"".join(self._removed),
+            folders=self._folders,
+        )
+        self._keep(change)
+
+
+def perform(splice: Splice, cancel: Cancel, keep: Keep | None = None) -> None:
     """Write the new file and put it in the place of the old one, missing parents made.
 
-    Raises Interrupted, ToolError and OSError; then nothing has changed.
+    Raises Interrupted, ToolError and OSError, and what `keep` raises; then nothing has changed.
     """
     missing = [folder for folder in splice.path.parents if not folder.exists()]  # deepest first
+    recorder = None if keep is None else _Recorder(splice, tuple(map(str, missing)), keep)
     try:
         for folder in reversed(missing):
             folder.mkdir()
-        _replace(splice, cancel)
+        _replace(splice, cancel, recorder)
     except BaseException:
         for folder in missing:
             with suppress(OSError):  # it was never made, or somebody else uses it by now
@@ -79,7 +123,7 @@ def perform(splice: Splice, cancel: Cancel) -> None:
             _sync(folder)
 
 
-def _replace(splice: Splice, cancel: Cancel) -> None:
+def _replace(splice: Splice, cancel: Cancel, recorder: _Recorder | None) -> None:
     temporary = splice.path.with_name(f".bantam-{secrets.token_hex(16)}.tmp")
     # The kernel takes the umask off a new file's mode. What replaces a file may hold its secrets:
     # it is private until it has that file's owner and mode.
@@ -87,8 +131,11 @@ def _replace(splice: Splice, cancel: Cancel) -> None:
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         with os.fdopen(fd, "wb") as new:
-            _fill(new, splice, cancel)
+            _fill(new, splice, cancel, recorder)
             os.fsync(new.fileno())
+        if recorder is not None:
+            _check_unchanged(splice)  # what is kept and does not happen gets in the way of an undo
+            recorder.finish()
         cancel.check()
         _check_unchanged(splice)
         temporary.replace(splice.path)
@@ -115,16 +162,26 @@ def _identity(state: os.stat_result | None) -> tuple[int, ...]:
     return (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
 
 
-def _fill(new: BinaryIO, splice: Splice, cancel: Cancel) -> None:
-    end = splice.offset + splice.deleted
+def _fill(new: BinaryIO, splice: Splice, cancel: Cancel, recorder: _Recorder | None) -> None:
     with splice.opened() as old:
-        new.writelines(blocks_of(old, splice.offset, cancel))
-        new.write(splice.content)
-        old.seek(end)
-        new.writelines(blocks_of(old, splice.size_before - end, cancel))
+        for before, after in _pieces(old, splice, cancel):
+            new.write(after)
+            if recorder is not None:
+                recorder.add(before, after)
     new.flush()  # before the mode: a write clears set-id bits
     if splice.before is not None:
-        _keep_owner_and_mode(new.fileno(), splice.before)
+        _keep_owner_and_mode(new.fileno(), splice.before, splice.permissions)
+
+
+def _pieces(old: BinaryIO, splice: Splice, cancel: Cancel) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the old file's pieces, each with what stands in its place in the new one."""
+    for block in blocks_of(old, splice.offset, cancel):
+        yield block, block
+    yield b"", splice.content
+    for block in blocks_of(old, splice.deleted, cancel):
+        yield block, b""
+    for block in blocks_of(old, splice.size_before - splice.offset - splice.deleted, cancel):
+        yield block, block
 
 
 def blocks_of(file: BinaryIO, length: int, cancel: Cancel) -> Iterator[bytes]:
@@ -138,9 +195,11 @@ def blocks_of(file: BinaryIO, length: int, cancel: Cancel) -> Iterator[bytes]:
         yield block
 
 
-def _keep_owner_and_mode(fd: int, before: os.stat_result) -> None:
-    """Give the open file the owner, group and mode of `before`, each as far as allowed."""
+def _keep_owner_and_mode(fd: int, before: os.stat_result, permissions: int | None) -> None:
+    """Give the open file owner, group and mode of `before`, as far as allowed, or `permissions`."""
     mode = stat.S_IMODE(before.st_mode)
+    if permissions is not None:
+        mode = mode & ~_PERMISSIONS | permissions & _PERMISSIONS
     for owner, group in ((before.st_uid, -1), (-1, before.st_gid)):
         try:
             os.fchown(fd, owner, group)

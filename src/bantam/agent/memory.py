@@ -1,0 +1,70 @@
+"""What an agent remembers with: a list, or a stored session."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from bantam.agent.loop import Log
+from bantam.core.changes import Change
+from bantam.core.events import UsageReport
+from bantam.core.messages import Message, Role, ToolCall
+
+
+class Memory(Log, Protocol):
+    """The log of a conversation over many turns; `sessions.session.Session` is one.
+
+    `notices`: what the user should hear of it, taken out by the agent.
+    """
+
+    notices: list[str]
+
+    @property
+    def id(self) -> str | None:
+        """The session's name; None where nothing is stored."""
+
+    @property
+    def keep(self) -> Callable[[Change], None] | None:
+        """What keeps a file's change before it happens, so that it can be put back; None: none."""
+
+    def begin(self, system: Message) -> None:
+        """Let the conversation begin with a system message, if it does not."""
+
+    def count(self, report: UsageReport) -> None:
+        """Add what a request cost."""
+
+    def finish(self) -> None:
+        """The turn is over."""
+
+    def close(self) -> None:
+        """Nothing more will happen."""
+
+
+class ListLog:
+    """A conversation in memory."""
+
+    id: str | None = None
+    keep: Callable[[Change], None] | None = None
+
+    def __init__(self, messages: Sequence[Message] = ()) -> None:
+        self.messages: list[Message] = list(messages)
+        self.notices: list[str] = []
+
+    def begin(self, system: Message) -> None:
+        """Let the conversation begin with a system message, if it does not."""
+        if not self.messages or self.messages[0].role is not Role.SYSTEM:
+            self.messages.insert(0, system)
+
+    def append(self, message: Message) -> None:
+        """Add a message."""
+        self.messages.append(message)
+
+    def started(self, call: ToolCall) -> None:
+        """Nothing outlives the process, so there is nothing to note."""
+
+    def count(self, report: UsageReport) -> None:
+        """Likewise: the agent's own sums are enough."""
+
+    def finish(self) -> None:
+        """Nothing is kept elsewhere."""
+
+    def close(self) -> None:
+        """Nothing is held."""

@@ -1,0 +1,190 @@
+"""A conversation that is stored while it happens.
+
+In memory is the truth; the disk follows, a line of the journal for each thing that happens and a
+snapshot at the end of each turn. Where the disk does not follow (it is full, read-only, gone), the
+chat goes on: that is told once, and every next step writes the whole conversation anew, until that
+succeeds. So there is one way to catch up, whatever failed.
+
+Nothing is written before the first prompt: an empty conversation replaces nothing.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from bantam.core.changes import Change
+from bantam.core.events import UsageReport
+from bantam.core.messages import Message, Role, ToolCall
+from bantam.core.redaction import Redaction
+from bantam.sessions.files import encoded
+from bantam.sessions.slot import Loaded, Slot, Tell
+from bantam.sessions.snapshot import About, Conversation, report_to_json
+
+Acquire = Callable[[Tell], Slot]
+
+
+class Session:
+    """A conversation and its place on the disk; `notices` holds what the user should hear.
+
+    No value of `redaction` is stored, nor sent from here: `messages` are as they are stored.
+    """
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        acquire: Acquire,
+        *,
+        session_id: str,
+        now: Callable[[], datetime],
+        redaction: Redaction,
+        slot: Slot | None = None,
+    ) -> None:
+        """`acquire` gives the place where `slot` is None; what is stored there is kept then."""
+        self.notices: list[str] = []
+        self._id = session_id
+        self._about = loaded.about
+        self._conversation = loaded.conversation
+        self._acquire = acquire
+        self._now = now
+        self._redaction = redaction
+        self._slot = slot
+        self._behind = (
+            slot is None or not loaded.as_stored
+        )  # the disk lacks what only a snapshot adds
+        self._changed = self._behind  # since the last snapshot
+        self._held = b""  # lines that become durable with the next one
+        self._fault = ""  # what was told
+
+    @property
+    def id(self) -> str:
+        """Its name: the slot's, once there is one."""
+        return self._slot.id if self._slot else self._id
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """All messages so far."""
+        return self._conversation.messages
+
+    # -- what happens -------------------------------------------------------------------------
+
+    def begin(self, system: Message) -> None:
+        """Let the conversation begin with a system message, if it does not."""
+        messages = self._conversation.messages
+        if not messages or messages[0].role is not Role.SYSTEM:
+            self._conversation.insert_first(self._redacted(system))
+            self._behind = True
+
+    def append(self, message: Message) -> None:
+        """Add a message; stored when this returns, but for what stands before the first prompt."""
+        self._conversation.append(self._redacted(message))
+        self._log(b'{"message": ' + self._conversation.encoded_messages()[-1] + b"}\n")
+
+    def started(self, call: ToolCall) -> None:
+        """Note that `call`, the first without a result, is about to run; stored as above."""
+        self._conversation.started = True
+        self._log(_line("start", {"id": call.id, "name": call.name}))
+
+    def keep(self, change: Change) -> None:
+        """Keep what puts a file back, durably, before it changes."""
+        try:
+            self._undo.keep(change)
+        except OSError as error:
+            what = f"{change.path} could not be kept for undo"
+            self.notices.append(f"{what}: {error.strerror}")
+
+    def count(self, report: UsageReport) -> None:
+        """Add what a request cost; stored with the next thing that happens."""
+        self._changed = True
+        self._conversation.calls.append(report)
+        self._held += _line("usage", report_to_json(report))
+
+    def finish(self) -> None:
+        """Write the snapshot: the turn is over."""
+        if self._changed and self._conversation.has_prompt:
+            self._save()
+
+    def copy_to(self, slot: Slot) -> None:
+        """Write the conversation to another place. Raises OSError."""
+        slot.save(self._stamped(), self._conversation)
+
+    def close(self) -> None:
+        """Write what is unwritten and let the place on the disk go."""
+        self.finish()
+        if self._slot is not None:
+            self._slot.release(remove=not self._changed)
+            self._slot = None
+
+    # -- the disk -----------------------------------------------------------------------------
+
+    def _log(self, line: bytes) -> None:
+        self._changed = True
+        self._held += line
+        if not self._conversation.has_prompt:
+            return
+        if self._slot is not None and not self._behind:
+            try:
+                self._slot.append(self._held)
+            except OSError:
+                self._behind = True  # the cause, if it lasts, is told by `_save`
+            else:
+                self._held = b""
+                return
+        self._save()
+
+    def _save(self) -> None:
+        """Write a snapshot, in a place taken now if there is none; tell it if that fails."""
+        about = self._stamped()
+        self._behind, self._held = True, b""  # the snapshot has all of it
+        try:
+            self._place().save(about, self._conversation)
+        except OSError as error:
+            self._tell_fault(error)
+            return
+        self._about = about
+        self._behind = self._changed = False
+        if self._fault:
+            self._fault = ""
+            self.notices.append(f"the session is stored again, as {self.id}")
+
+    def _place(self) -> Slot:
+        if self._slot is not None and self._slot.is_lost:
+            self._slot.release(remove=False)
+            self._slot = None
+        if self._slot is None:
+            slot = self._acquire(self.notices.append)
+            try:
+                slot.make_room(self.notices.append)
+            except OSError:
+                slot.release(remove=False)
+                raise
+            self._slot = slot
+        return self._slot
+
+    def _tell_fault(self, error: OSError) -> None:
+        fault = f"{error.strerror}: {error.filename or self.id}"
+        if fault == self._fault:
+            return
+        self._fault = fault
+        self.notices.append(
+            f"the session could not be stored: {fault}; the chat goes on, and each step tries "
+            "again (BANTAM_HOME can name another folder)"
+        )
+
+    def _stamped(self) -> About:
+        now = self._now().astimezone(UTC).isoformat(timespec="seconds")
+        return replace(self._about, created=self._about.created or now, updated=now)
+
+    def _redacted(self, message: Message) -> Message:
+        text = self._redaction.text
+        calls = tuple(replace(c, arguments=text(c.arguments)) for c in message.tool_calls)
+        return replace(
+            message,
+            content=text(message.content),
+            reasoning=text(message.reasoning),
+            tool_calls=calls,
+        )
+
+
+def _line(kind: str, value: Any) -> bytes:
+    return encoded({kind: value}) + b"\n"

@@ -1,5 +1,6 @@
 """write_file on real files: what it changes, what it refuses, and what a failure leaves behind."""
 
+import hashlib
 import json
 import os
 import re
@@ -18,12 +19,13 @@ import pytest
 from users import NOBODY, open_folder, ordinary_user
 
 from bantam.core.cancel import Cancel
+from bantam.core.changes import MOST_KEPT_BYTES, Change
 from bantam.core.errors import Interrupted, ToolError
 from bantam.core.events import FileChange, Status
 from bantam.core.messages import ToolCall
 from bantam.tools.executors.local import LocalExecutor
 from bantam.tools.files import planned, write_tool
-from bantam.tools.splice import perform
+from bantam.tools.splice import Keep, perform
 from bantam.tools.tool import Result, Tool, Toolbox
 
 CASES = [
@@ -48,8 +50,8 @@ class CancelAtLook(Cancel):
         super().check()
 
 
-def tool_in(folder: Path) -> Tool:
-    return write_tool(LocalExecutor(folder, {"HOME": str(folder / "home")}))
+def tool_in(folder: Path, keep: Keep | None = None) -> Tool:
+    return write_tool(LocalExecutor(folder, {"HOME": str(folder / "home")}), keep)
 
 
 def returned(run: Generator[str, None, Result]) -> Result:
@@ -75,10 +77,15 @@ def write(folder: Path, path: str, content: str, **numbers: int) -> Result:
 
 
 def write_past_the_toolbox(
-    folder: Path, path: str, content: str, cancel: Cancel, **numbers: int
+    folder: Path,
+    path: str,
+    content: str,
+    cancel: Cancel,
+    keep: Keep | None = None,
+    **numbers: int,
 ) -> Result:
     arguments = {"path": path, "content": content, "offset": 0, "del_bytes": 0, **numbers}
-    return returned(tool_in(folder).run(arguments, cancel))
+    return returned(tool_in(folder, keep).run(arguments, cancel))
 
 
 def tree(folder: Path) -> dict[str, object]:
@@ -598,3 +605,103 @@ def test_a_write_that_the_system_breaks_off_leaves_everything_as_it_was(tmp_path
         for path in ("old.txt", "new.txt", "p/q/new.txt")
     ]
     assert tree(tmp_path) == before
+
+
+# -- what puts a change back ------------------------------------------------------------------
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("old", "content", "numbers", "removed"),
+    [
+        (b"", "new", {}, b""),
+        (b"old", "new", {}, b""),
+        (b"old", "", {"del_bytes": 9}, b"old"),
+        (b"\xff\x00old", "\u00e9", {"offset": 1, "del_bytes": 2}, b"\x00o"),
+        (b"a" * 3 * MIB, "b", {"offset": MIB // 2, "del_bytes": 2 * MIB}, b"a" * 2 * MIB),
+        (bytes(MOST_KEPT_BYTES), "", {"del_bytes": MOST_KEPT_BYTES}, bytes(MOST_KEPT_BYTES)),
+        (bytes(MOST_KEPT_BYTES + 1), "", {"del_bytes": MOST_KEPT_BYTES + 1}, None),
+    ],
+    ids=["empty", "insert", "empty it", "binary", "blocks", "as much as is kept", "too much"],
+)
+def test_a_change_is_kept_with_all_that_puts_it_back(
+    old: bytes, content: str, numbers: dict[str, int], removed: bytes | None, tmp_path: Path
+) -> None:
+    (tmp_path / "target").write_bytes(old)
+    (tmp_path / "target").chmod(0o4750)
+    (tmp_path / "link").symlink_to("target")
+    kept: list[Change] = []
+    write_past_the_toolbox(tmp_path, "link", content, Cancel(), kept.append, **numbers)
+    assert kept == [
+        Change(
+            path=str(tmp_path / "target"),
+            before=sha256(old),
+            after=sha256((tmp_path / "target").read_bytes()),
+            mode=0o750,
+            offset=numbers.get("offset", 0),
+            added=len(content.encode()),
+            removed=removed,
+        )
+    ]
+
+
+def test_a_new_file_is_kept_with_the_folders_that_were_made_for_it(tmp_path: Path) -> None:
+    kept: list[Change] = []
+    (tmp_path / "there").mkdir()
+    for name in ("there/p/q/a", "there/p/b"):
+        write_past_the_toolbox(tmp_path, name, "x", Cancel(), kept.append)
+    folder = tmp_path / "there"
+    made = (str(folder / "p" / "q"), str(folder / "p"))
+    assert kept == [
+        Change(str(folder / "p" / "q" / "a"), "", sha256(b"x"), None, 0, 1, b"", made),
+        Change(str(folder / "p" / "b"), "", sha256(b"x"), None, 0, 1, b""),
+    ]
+
+
+def test_a_change_is_kept_when_the_new_file_is_whole_and_the_old_one_still_there(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "a").write_bytes(b"old")
+    seen: list[list[bytes]] = []
+
+    def keep(_: Change) -> None:
+        seen.append([path.read_bytes() for path in sorted(tmp_path.iterdir())])
+
+    write_past_the_toolbox(tmp_path, "a", "new", Cancel(), keep)
+    assert seen == [[b"newold", b"old"]]
+
+
+def test_what_is_done_while_a_change_is_kept_is_not_lost(tmp_path: Path) -> None:
+    file, cancel = tmp_path / "a", Cancel()
+    file.write_bytes(b"old")
+    with pytest.raises(ToolError, match="another program changed the file"):
+        write_past_the_toolbox(tmp_path, "a", "x", Cancel(), lambda _: replaced(file))
+    replaced(file)
+    before = tree(tmp_path)
+    with pytest.raises(Interrupted):
+        write_past_the_toolbox(tmp_path, "a", "x", cancel, lambda _: cancel.set())
+    assert tree(tmp_path) == before
+
+
+def test_nothing_is_kept_of_a_file_that_another_program_changed(tmp_path: Path) -> None:
+    kept: list[Change] = []
+    (tmp_path / "a").write_bytes(b"abcdef")
+    splice = planned(tmp_path / "a", {"path": "a", "content": "x", "offset": 4, "del_bytes": 0})
+    (tmp_path / "a").write_bytes(b"ABCDEFG")
+    with pytest.raises(ToolError, match="another program changed the file"):
+        perform(splice, Cancel(), kept.append)
+    assert kept == []
+
+
+def test_a_change_that_cannot_be_kept_leaves_no_trace_if_its_keeper_says_so(
+    tmp_path: Path,
+) -> None:
+    def keep(_: Change) -> None:
+        raise ToolError("not kept")
+
+    with pytest.raises(ToolError, match="not kept"):
+        write_past_the_toolbox(tmp_path, "p/a", "x", Cancel(), keep)
+    assert tree(tmp_path) == {}

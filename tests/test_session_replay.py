@@ -1,26 +1,29 @@
 """A stored session runs again in another folder, and the first difference is found."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from random import Random
 
+import processes
 import pytest
 from exchanges import collected
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from llmserver import LLMServer, Reply, calls, error, shell, text, write
+from processes import unique_seconds
 from turns import DAY, agent_at, turn
 
-from bantam.agent.agent import Surroundings
+from bantam.agent.agent import Agent, Surroundings
 from bantam.agent.relocation import relocated
 from bantam.agent.replay import Report, replayed
 from bantam.core.cancel import Cancel
 from bantam.core.config import resolve
 from bantam.core.errors import ConfigError, ExitStatus
 from bantam.core.events import Done, Event, Stop, ToolFinished, ToolOutput, ToolStarted, TurnStart
+from bantam.core.generators import through
 from bantam.core.messages import (
     INTERRUPTED_RESULT,
     NOT_RUN_RESULT,
@@ -33,6 +36,7 @@ from bantam.core.settings import Setting
 
 SYSTEM = Message(Role.SYSTEM, "Another day, another folder.")
 GO = Message(Role.USER, "Go on.")
+LIMIT = ["tool_output_limit=2000"]
 
 
 @pytest.fixture
@@ -73,7 +77,7 @@ def replay(
 
 def running(
     messages: Sequence[Message], folder: Path, *overrides: str, cancel: Cancel | None = None
-) -> Any:
+) -> Generator[Event, None, Report]:
     around = Surroundings(folder, {"PATH": "/usr/bin:/bin", "HOME": str(folder)}, DAY)
     return replayed(messages, resolve(overrides=overrides), around, cancel or Cancel())
 
@@ -139,15 +143,12 @@ def test_the_file_of_a_long_output_may_have_another_name(project: Path, again: P
     assert "message 3 (tool), content: " in str(report.difference)
 
 
-LIMIT = ["tool_output_limit=2000"]
-
-
 def test_limits_and_endpoint_of_the_configuration_do_not_count(project: Path) -> None:
     messages = session(project, [shell("echo 1"), shell("echo 2"), text("x")])
-    settings = [Setting("endpoint", "https://stranger.test/v1", ".bantam.cfg:1")]
+    of_file = [Setting("endpoint", "https://stranger.test/v1", ".bantam.cfg:1")]
     limits = ["max_al_iterations=1", "budget_tokens=1", "cache_proof=strict"]
     around = Surroundings(project, {"PATH": "/usr/bin:/bin"}, DAY)
-    _, report = collected(replayed(messages, resolve(settings, limits), around, Cancel()))
+    _, report = collected(replayed(messages, resolve(of_file, limits), around, Cancel()))
     assert report == Report(turns=1, answers=3, results=2, given=0)
 
 
@@ -259,7 +260,7 @@ def test_what_a_command_prints_is_no_note_of_a_crash(project: Path) -> None:
 
 
 def test_wrong_calls_run_nothing_and_are_compared(project: Path, again: Path) -> None:
-    wanted = [
+    wanted: list[tuple[str, Mapping[str, str] | str]] = [
         ("shell_exec", '{"command": "cut off'),
         ("no_tool", {}),
         ("write_file", {"path": "a"}),
@@ -268,6 +269,77 @@ def test_wrong_calls_run_nothing_and_are_compared(project: Path, again: Path) ->
     messages = session(project, [calls(*wanted), text("Sorry.")])
     _, report = replay(messages, again)
     assert report == Report(turns=1, answers=2, results=4, given=0)
+
+
+# -- whatever happened ------------------------------------------------------------------------
+
+WORDS = st.sampled_from(["ok", "\u00e9\U0001f642\u2028", 'quote " and \\', "a\n\nb ", "<think>x"])
+ARGUMENTS = st.sampled_from(
+    ['{"command": "echo hi"}', "", '{"command": "cut', '{"command": "\\ud83d"}', "[1]", "null"]
+)
+CALLING = st.lists(
+    st.tuples(st.sampled_from(["shell_exec", "no such tool"]), ARGUMENTS), min_size=1, max_size=3
+)
+REPLIES = st.one_of(WORDS.map(text), CALLING.map(lambda wanted: calls(*wanted, reasoning="why")))
+ENDS = st.none() | st.tuples(st.sampled_from(["cancel", "close"]), st.integers(0, 15))
+TURNS = st.lists(
+    st.tuples(st.lists(REPLIES | st.just(error(400, "no")), max_size=2), ENDS),
+    min_size=1,
+    max_size=4,
+)
+Turns = list[tuple[list[Reply], tuple[str, int] | None]]
+
+
+def happened(folder: Path, turns: Turns) -> list[Message]:
+    """Return a conversation whose turns had these replies, and were ended at these events."""
+    replies: Iterator[Reply] = iter(())
+    with (
+        LLMServer(lambda _, __: next(replies, text("The end."))) as server,
+        agent_at(server.url, folder, "api_key=k", "max_al_iterations=3") as agent,
+    ):
+        for number, (given_replies, end) in enumerate(turns):
+            replies = iter(given_replies)
+            play(agent, f"Prompt {number}.", end)
+        return list(agent.log.messages)
+
+
+def play(agent: Agent, prompt: str, end: tuple[str, int] | None) -> None:
+    cancel = Cancel()
+    with closing(agent.turn(prompt, cancel)) as running_turn:
+        for index, _ in enumerate(running_turn):
+            if end == ("close", index):
+                return
+            if end == ("cancel", index):
+                cancel.set()
+
+
+@given(TURNS, st.sampled_from([None, "changed", INTERRUPTED_RESULT]), st.randoms())
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_whatever_happened_runs_again_and_one_changed_result_is_found(
+    project: Path, turns: Turns, changed: str | None, random: Random
+) -> None:
+    messages = happened(project, turns)
+    repeatable = [
+        at
+        for at, message in enumerate(messages)
+        if message.role is Role.TOOL and message.content != INTERRUPTED_RESULT
+    ]
+    if changed == "changed" and repeatable:
+        at = random.choice(repeatable)
+        messages[at] = replace(messages[at], content="changed")
+        _, report = replay(messages, project)
+        assert f"at message {at} (tool), content: 'changed" in str(report.difference)
+        return
+    if changed == INTERRUPTED_RESULT and repeatable:
+        at = random.choice(repeatable)
+        messages[at] = replace(messages[at], content=INTERRUPTED_RESULT)
+    _, report = replay(messages, project)
+    results_of_all = sum(message.role is Role.TOOL for message in messages)
+    assert (report.difference, report.broken_off) == (None, None)
+    assert report.answers == sum(message.role is Role.ASSISTANT for message in messages)
+    assert report.results + report.given == results_of_all
 
 
 # -- odd recordings ---------------------------------------------------------------------------
@@ -374,17 +446,16 @@ def test_an_answer_that_does_not_come_back_as_recorded_is_a_difference(project: 
 def test_ctrl_c_ends_the_replay_and_is_no_difference(project: Path, rest: list[Message]) -> None:
     cancel = Cancel()
     messages = [GO, asks(call("echo 1; sleep 60")), result("1\n\n\nexit: 0"), *rest]
-    events = []
-    with closing(running(messages, project, cancel=cancel)) as run:
-        while True:
-            try:
-                events.append(next(run))
-            except StopIteration as end:
-                report = end.value
-                break
-            if isinstance(events[-1], ToolOutput):
-                cancel.set()
+
+    def cancelled_at_output(event: Event) -> list[Event]:
+        if isinstance(event, ToolOutput):
+            cancel.set()
+        return [event]
+
+    run = running(messages, project, cancel=cancel)
+    events, report = collected(through(run, cancelled_at_output))
     assert (report.difference, report.broken_off) == (None, events[-1])
+    assert report.broken_off is not None
     assert report.broken_off.stop is Stop.INTERRUPTED
     assert report.broken_off.exit_code == ExitStatus.INTERRUPTED
     assert (report.turns, report.answers, report.results) == (1, 1, 0)
@@ -404,14 +475,18 @@ def test_an_error_of_the_run_itself_is_passed_on(project: Path) -> None:
     long = "x" * (17 << 20)
     events, report = replay([GO, says(long)], project)
     assert report.difference is None
+    assert report.broken_off is not None
     assert report.broken_off is events[-1]
     assert report.broken_off.stop is Stop.ERROR
 
 
 def test_a_replay_that_is_closed_leaves_nothing_running(project: Path) -> None:
-    run: Iterator[Event] = running([GO, asks(call("echo 1; sleep 60"))], project)
-    with closing(running([GO, asks(call("echo 1; sleep 60")), result("1")], project)) as run:
+    marker = unique_seconds()
+    messages = [GO, asks(call(f"echo 1; sleep {marker}")), result("1\n\n\nexit: 0")]
+    with closing(running(messages, project)) as run:
         assert any(isinstance(event, ToolOutput) for event in run)
+        assert processes.running(marker)
+    assert not processes.running(marker)
 
 
 # -- another folder ---------------------------------------------------------------------------
@@ -459,7 +534,8 @@ def test_arguments_that_do_not_parse_stay_and_so_does_their_result(
         ("~/u $HOME/u/a ${HOME}/u", "~/u $HOME/u/a ${HOME}/u"),
         ("/home/user2 /home/u-x /home/u_ /home/u.bak /home/u\u00e9 /home/u..b", None),
         ("/mnt/home/u ./home/u ../home/u a-b/home/u ~/home/u --x/home/u", None),
-        ("http://home/u https:/home/u", "http://home/u https:/home/u"),
+        ("http://home/u", None),
+        ("host:/home/u", "host:/new"),
         ("/home /home/ /HOME/U home/u", None),
     ],
 )

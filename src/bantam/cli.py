@@ -116,6 +116,10 @@ def _run(arguments: list[str], cancel: "Cancel") -> int:
         return _said(help_text())
     if options.version:
         return _said(f"bantam {__version__}\n")
+    if options.undo or options.replay is not None:
+        from bantam.terminal import runs
+
+        return (runs.undo if options.undo else runs.replay)(options, cancel)
     from bantam.terminal.prompts import command_of, read_prompt
 
     raw = None
@@ -184,14 +188,9 @@ def _tell_waiting() -> None:
 
 def _said(text: str) -> int:
     from bantam.core.errors import ExitStatus
-    from bantam.terminal.streams import OutputFailed, abandon
+    from bantam.terminal.screen import say
 
-    try:
-        print(text, end="", flush=True)
-    except BrokenPipeError:
-        abandon(sys.stdout)
-    except OSError as error:
-        raise OutputFailed from error
+    say(text)
     return ExitStatus.DONE
 
 

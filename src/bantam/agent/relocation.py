@@ -49,8 +49,8 @@ def _mentions(project: str, home: str) -> re.Pattern[str]:
     r"""Return what matches `project` where it stands for itself or begins a longer path.
 
     Before it: no part of another path or address, but perhaps an option (`-C/home/u`) or an escape
-    (`\n`). Behind it: nothing that makes its name longer. In doubt it matches: then a command misses
-    its file, which is told, and never reaches the project.
+    (`\n`). Behind it: nothing that makes its name longer. In doubt it matches: a command that
+    misses its file is told, and does not reach the project.
     """
     names = [project]
     if home and project.startswith(f"{home}/"):

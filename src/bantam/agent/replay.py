@@ -22,7 +22,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from bantam.agent.agent import Agent, ListLog, Surroundings
+from bantam.agent.agent import Agent, Surroundings
+from bantam.agent.memory import ListLog
 from bantam.core.cancel import Cancel
 from bantam.core.config import Config
 from bantam.core.events import Done, Event, Replied, Status, Stop, ToolFinished

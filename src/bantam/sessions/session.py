@@ -9,17 +9,19 @@ Nothing is written before the first prompt: an empty conversation replaces nothi
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from bantam.core.changes import Change
 from bantam.core.events import UsageReport
-from bantam.core.messages import Message, Role, ToolCall
+from bantam.core.messages import Message, Role, ToolCall, parsed_arguments
 from bantam.core.redaction import Redaction
 from bantam.sessions.files import encoded
 from bantam.sessions.slot import Loaded, Slot, Tell
-from bantam.sessions.snapshot import About, Conversation, report_to_json
+from bantam.sessions.snapshot import About, report_to_json
+from bantam.sessions.undo import UndoLog
 
 Acquire = Callable[[Tell], Slot]
 
@@ -62,6 +64,11 @@ class Session:
         return self._slot.id if self._slot else self._id
 
     @property
+    def undo(self) -> UndoLog | None:
+        """What puts back the files of its turns; None while it has no place of its own."""
+        return self._slot.undo if self._slot else None
+
+    @property
     def messages(self) -> Sequence[Message]:
         """All messages so far."""
         return self._conversation.messages
@@ -76,22 +83,39 @@ class Session:
             self._behind = True
 
     def append(self, message: Message) -> None:
-        """Add a message; stored when this returns, but for what stands before the first prompt."""
-        self._conversation.append(self._redacted(message))
-        self._log(b'{"message": ' + self._conversation.encoded_messages()[-1] + b"}\n")
+        """Add a message; stored when this returns, but for what stands before the first prompt.
+
+        A user's begins a turn.
+        """
+        self._add(message)
+        if message.role is Role.USER and self._slot is not None:
+            with suppress(OSError):  # `keep` will fail likewise, and tells it
+                self._slot.undo.begin()
+
+    def note(self, text: str) -> None:
+        """Add what the model should know of what happened outside of any turn."""
+        self._add(Message(Role.USER, text))
 
     def started(self, call: ToolCall) -> None:
         """Note that `call`, the first without a result, is about to run; stored as above."""
         self._conversation.started = True
         self._log(_line("start", {"id": call.id, "name": call.name}))
+        command = (parsed_arguments(call.arguments) or {}).get("command")
+        if isinstance(command, str) and self._slot is not None:
+            with suppress(OSError):  # it only names what cannot be undone
+                self._slot.undo.ran(self._redaction.text(command))
 
     def keep(self, change: Change) -> None:
-        """Keep what puts a file back, durably, before it changes."""
-        try:
-            self._undo.keep(change)
-        except OSError as error:
-            what = f"{change.path} could not be kept for undo"
-            self.notices.append(f"{what}: {error.strerror}")
+        """Keep what puts a file back, durably, before it changes; tell it if that fails."""
+        why = "the session is not stored"
+        if self._slot is not None:
+            try:
+                self._slot.undo.keep(change)
+            except OSError as error:
+                why = error.strerror or str(error)
+            else:
+                return
+        self.notices.append(f"{change.path} cannot be put back later: {why}")
 
     def count(self, report: UsageReport) -> None:
         """Add what a request cost; stored with the next thing that happens."""
@@ -114,6 +138,10 @@ class Session:
         if self._slot is not None:
             self._slot.release(remove=not self._changed)
             self._slot = None
+
+    def _add(self, message: Message) -> None:
+        self._conversation.append(self._redacted(message))
+        self._log(b'{"message": ' + self._conversation.encoded_messages()[-1] + b"}\n")
 
     # -- the disk -----------------------------------------------------------------------------
 

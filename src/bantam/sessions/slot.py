@@ -16,6 +16,7 @@ from bantam.core.messages import NOT_RUN_RESULT, UNKNOWN_RESULT, Message, Role, 
 from bantam.sessions import files, journal, snapshot
 from bantam.sessions.journal import Journal, Lines
 from bantam.sessions.snapshot import About, Conversation, Damaged, TooNew
+from bantam.sessions.undo import UndoLog
 
 HEAD_BYTES: Final = 64 * 1024  # far more than the head of a snapshot has
 _MOST_BYTES: Final = 512 * 1024 * 1024  # more is no session but a mistake
@@ -44,6 +45,7 @@ class Slot:
     def __init__(self, folder: Path, session_id: str, locked: Journal) -> None:
         self.folder = folder
         self.id = session_id
+        self.undo = UndoLog(folder / f"{session_id}.undo")
         self._journal = locked
         self._generation = 0
 

@@ -89,23 +89,25 @@ class Store:
         """Return a new conversation, which takes the place of a stored one once it has a prompt."""
         return self._session(session_id, Loaded(about, Conversation()), None)
 
-    def resumed(self, session_id: str, about: About) -> Session:
-        """Return the stored conversation, an empty one if there is none; `about` is this run.
+    def resumed(self, session_id: str, about: About | None = None) -> Session:
+        """Return the stored conversation, an empty one if there is none.
 
-        Where another Bantam has it, or it can only be read, it goes on from there in a place of
-        its own. Its notices say what differs. Raises TooNew.
+        `about`: what the run is, that goes on from it; the notices say what differs. Where another
+        Bantam has the session, or it can only be read, it goes on in a place of its own. Raises
+        TooNew.
         """
         notices: list[str] = []
         loaded, held = self._loaded(session_id, notices.append)
-        if loaded.conversation.messages:
-            notices += _differences(loaded.about, about)
-        loaded.about = replace(
-            loaded.about,
-            project=loaded.about.project or about.project,
-            endpoint=about.endpoint,
-            model=about.model,
-            dialect=about.dialect,
-        )
+        if about is not None:
+            if loaded.conversation.messages:
+                notices += _differences(loaded.about, about)
+            loaded.about = replace(
+                loaded.about,
+                project=loaded.about.project or about.project,
+                endpoint=about.endpoint,
+                model=about.model,
+                dialect=about.dialect,
+            )
         session = self._session(session_id, loaded, held)
         session.notices += notices
         return session

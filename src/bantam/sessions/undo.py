@@ -14,12 +14,11 @@ records go first. Only one process may use it, as its session's lock says.
 import json
 import os
 from base64 import b64decode, b64encode
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 from bantam.core.changes import Change
 from bantam.core.text import shortened
@@ -97,3 +96,107 @@ class UndoLog:
             older = islice(self._lines(), begin)
             files.replace(self._path, chain(older, [_begin_line(), *left] if left else []))
         self._has_begun = False
+
+    def _append(self, record: bytes) -> None:
+        data = record if self._has_begun else _begin_line() + record
+        if self._size() + len(data) >= self._most:  # a line end may have to be added
+            self._make_room(len(data))
+        files.make_private(self._path.parent)
+        fd = files.opened(self._path, os.O_RDWR | os.O_CREAT)
+        with os.fdopen(fd, "rb+", buffering=0) as file:
+            end = file.seek(0, os.SEEK_END)
+            file.seek(max(0, end - 1))
+            # A crash may have cut the last line off.
+            fresh = b"" if file.read(1) in (b"", b"\n") else b"\n"
+            files.write_at(fd, fresh + data, end)
+        if end == 0:
+            files.sync_folder(self._path.parent)
+        self._has_begun = True
+
+    def _make_room(self, needed: int) -> None:
+        """Drop the oldest records, so that the file has room for `needed` bytes."""
+        sizes = [len(line) for line in self._lines()]
+        room, first = self._room - needed, len(sizes)
+        while first and sizes[first - 1] <= room:
+            first -= 1
+            room -= sizes[first]
+        # Of the turn that is cut: a file may be put back to how it was before it, or not at all.
+        incomplete: frozenset[str] = frozenset()
+        for line in islice(self._lines(), first):
+            match _record(line):
+                case Change(path=path):
+                    incomplete |= {path}
+                case frozenset() as incomplete:
+                    pass
+        kept = islice(self._lines(), first, None)
+        files.replace(self._path, chain([_begin_line(incomplete)], kept))
+
+    def _size(self) -> int:
+        try:
+            return self._path.stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def _lines(self) -> Iterator[bytes]:
+        try:
+            file = files.reader(self._path)
+        except FileNotFoundError:
+            return
+        with file:
+            yield from file
+
+
+def _line(value: dict[str, Any]) -> bytes:
+    return files.encoded(value) + b"\n"
+
+
+def _begin_line(incomplete: Iterable[str] = ()) -> bytes:
+    return _line({"turn": sorted(incomplete)})
+
+
+def _line_of(change: Change) -> bytes:
+    removed = None if change.removed is None else b64encode(change.removed).decode()
+    return _line({"write": {**asdict(change), "removed": removed}})
+
+
+def _record(line: bytes) -> Change | str | frozenset[str] | None:
+    """Return a change, a command, or the paths of a turn's begin; None for what is none of them."""
+    try:
+        match json.loads(line):
+            case {"write": dict(fields)}:
+                return _change(fields)
+            case {"shell": str(command)}:
+                return command
+            case {"turn": [*paths]}:
+                return frozenset(path for path in paths if isinstance(path, str))
+    except (ValueError, RecursionError):
+        pass
+    return None
+
+
+def _change(fields: dict[str, Any]) -> Change | None:
+    """Return the change of these fields, None if one is missing or wrong; raises ValueError too.
+
+    Numbers may be any: whether a change fits to its file is seen there.
+    """
+    match fields:
+        case {
+            "path": str(path),
+            "before": str(before),
+            "after": str(after),
+            "mode": int() | None as mode,
+            "offset": int(offset),
+            "added": int(added),
+            "removed": str() | None as removed,
+            "folders": [*folders],
+        } if all(map(_is_absolute_path, (path, *folders))):
+            kept = None if removed is None else b64decode(removed, validate=True)
+            return Change(path, before, after, mode, offset, added, kept, tuple(folders))
+    return None
+
+
+def _is_absolute_path(value: object) -> bool:
+    """Whether the system can be asked for `value`; raises ValueError for a lone surrogate."""
+    if not isinstance(value, str) or b"\0" in os.fsencode(value):
+        return False
+    return Path(value).is_absolute()

@@ -12,28 +12,27 @@ from bantam.core.errors import ConfigError
 HELP: Final = """\
 bantam {version}: a small AI agent for the terminal
 
-usage: bantam [options] FILE      run the prompt in FILE; after a ! at its
-                                  start a shell command, run instead
+usage: bantam [options] FILE      run the prompt in FILE; if it begins with !,
+                                  run it as a shell command
        bantam [options] -         the prompt is standard input
        bantam [options] -p TEXT   the prompt is TEXT, then what is piped in
+       bantam --undo [-r ID]      put back the files that the last turn wrote
+       bantam --replay ID         run a session again; show what differs
        bantam --demo              the whole job without a network or a key
 
-  -c, --continue start from this project's session
-  -r, --resume ID   start from the session ID, or the one that begins so
+  -c, --continue, -r, --resume ID   start from this project's session; from ID
   -o KEY=VALUE   set a configuration key for this run; repeatable
   --json         every event as one JSON object a line on standard output
   --no-session   save nothing
-  --trust        accept the endpoint that this folder's configuration names
+  --trust        accept the endpoint of this folder's configuration
   --version, -h, --help
-
 Configuration: .bantam.cfg, else model.cfg, in the current folder; key=value.
 {keys}
-
 Exit status: 0 done, 1 failed, 2 wrong usage or configuration, 3 step limit,
-4 budget used up, 75 network or server: try again later, 77 key refused,
-130 Ctrl+C, 143 SIGTERM
+4 budget, 75 network or server, 77 key refused, 130 Ctrl+C, 143 SIGTERM
 """
 _WIDTH: Final = 79
+_ALONE: Final = ("demo", "undo", "replay")  # options that are a whole job
 
 
 @dataclass(slots=True)
@@ -45,6 +44,8 @@ class Options:
     overrides: list[str] = field(default_factory=list)
     continues: bool = False
     resume: str | None = None
+    undo: bool = False
+    replay: str | None = None
     json: bool = False
     no_session: bool = False
     trust: bool = False
@@ -75,7 +76,8 @@ def parsed(arguments: Sequence[str]) -> Options:
     parser.add_argument("-o", dest="overrides", action="append")
     parser.add_argument("-c", "--continue", dest="continues", action="store_true")
     parser.add_argument("-r", "--resume")
-    for flag in ("--json", "--no-session", "--trust", "--demo", "--version"):
+    parser.add_argument("--replay")
+    for flag in ("--undo", "--json", "--no-session", "--trust", "--demo", "--version"):
         parser.add_argument(flag, action="store_true")
     parser.add_argument("-h", "--help", action="store_true")
     options = parser.parse_args(list(_attached(arguments)), Options())
@@ -86,14 +88,20 @@ def parsed(arguments: Sequence[str]) -> Options:
 
 def _contradiction(options: Options) -> str:
     """Return which of the options cannot both be meant; nothing if all can."""
+    has_prompt = bool(options.prompts) or options.file is not None
     if len(options.prompts) > 1:
         return "-p was given twice: put the whole prompt into one"
-    if options.continues and options.resume is not None:
-        return "-c and -r were given: one of them names the session"
-    if options.demo and (options.prompts or options.file is not None):
-        return "--demo has its own prompt: leave out the file, - or -p"
     if options.prompts and options.file not in (None, "-"):
         return "a prompt file and -p were given: use one of them"
+    if options.continues and options.resume is not None:
+        return "-c and -r were given: one of them names the session"
+    alone = [name for name in _ALONE if getattr(options, name)]
+    if len(alone) > 1:
+        return f"--{alone[0]} and --{alone[1]} were given: use one of them"
+    if alone and has_prompt:
+        return f"--{alone[0]} takes no prompt: leave out the file, - or -p"
+    if options.json and alone and not options.demo:
+        return f"--{alone[0]} has no events: leave out --json"
     return ""
 
 

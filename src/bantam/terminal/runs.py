@@ -1,17 +1,23 @@
-"""What the options ask for, wired and run: a turn, the demo."""
+"""What the options ask for, wired and run: a turn, the demo, an undo, a replay."""
 
 import os
 import sys
 import tempfile
+from collections.abc import Generator
+from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
 from typing import TextIO
 
 from bantam.agent.agent import Agent, Surroundings, secrets_of
 from bantam.agent.memory import ListLog, Memory
+from bantam.agent.relocation import relocated
+from bantam.agent.replay import Report, replayed
+from bantam.agent.undo import put_back
 from bantam.core.cancel import Cancel
 from bantam.core.config import CONFIG_FILES, Config, resolve, use_color
-from bantam.core.errors import BantamError, ConfigError
+from bantam.core.errors import BantamError, ConfigError, ExitStatus
+from bantam.core.events import Event
 from bantam.core.redaction import Redaction
 from bantam.core.settings import parse
 from bantam.sessions.snapshot import About
@@ -19,7 +25,8 @@ from bantam.sessions.store import Store, home_of, project_id
 from bantam.terminal.arguments import Options
 from bantam.terminal.oneshot import DEMO, Show, demo_prompt, json_lines, plain, run
 from bantam.terminal.prompts import read_config
-from bantam.terminal.screen import Screen, complain
+from bantam.terminal.screen import Screen, complain, one_line, say
+from bantam.terminal.streams import abandon
 
 
 def configuration(*overrides: str) -> Config:
@@ -52,10 +59,8 @@ def _memory(options: Options, config: Config, surroundings: Surroundings) -> Mem
         dialect="native",
     )
     store = _store(config, surroundings)
-    name = project_id(surroundings.working_directory)
-    if options.resume is not None:
-        name = store.find(options.resume)
-    elif not options.continues:
+    name = _name(options, store, surroundings)
+    if options.resume is None and not options.continues:
         return ListLog() if options.no_session else store.fresh(name, about)
     if options.no_session:
         return ListLog(store.stored(name).conversation.messages)
@@ -63,6 +68,13 @@ def _memory(options: Options, config: Config, surroundings: Surroundings) -> Mem
     if not session.messages:
         _has_nothing(options, session.notices)
     return session
+
+
+def _name(options: Options, store: Store, surroundings: Surroundings) -> str:
+    """Return the id of the session that is meant: the project's, if none is named."""
+    if options.resume is not None:
+        return store.find(options.resume)
+    return project_id(surroundings.working_directory)
 
 
 def _has_nothing(options: Options, notices: list[str]) -> None:
@@ -95,6 +107,83 @@ def _screen(out: TextIO, config: Config, *, answers: bool) -> Screen:
         color=use_color(config.color, os.environ, is_tty=is_tty),
         answers=answers,
     )
+
+
+def undo(options: Options, cancel: Cancel) -> int:
+    """Put back the files of the session's last turn; return the exit status.
+
+    Raises BantamError, OutputFailed.
+    """
+    surroundings = Surroundings.now()
+    store = Store(home_of(surroundings.environ), partial(datetime.now, UTC))
+    session = store.resumed(_name(options, store, surroundings))
+    try:
+        if session.undo is None:
+            raise BantamError(
+                f"the session {session.id} cannot be changed now: another Bantam works on it, or "
+                "its folder cannot be written"
+            )
+        report = put_back(session.undo.last(), cancel)
+        session.undo.drop(report.remaining)
+        if (taken_back := [*report.restored, *report.removed]) and session.messages:
+            session.note(f"(The user has undone your last changes of {', '.join(taken_back)}.)")
+    finally:
+        session.close()
+        for notice in session.notices:
+            complain(notice)
+    lines = report.lines(surroundings.working_directory)
+    say("".join(f"{one_line(line)}\n" for line in lines))
+    return ExitStatus.FAILED if report.refused else ExitStatus.DONE
+
+
+def replay(options: Options, cancel: Cancel) -> int:
+    """Run a stored session again in a new folder, and report; return the exit status.
+
+    Raises BantamError, OutputFailed.
+    """
+    config = configuration(*options.overrides)
+    surroundings = Surroundings.now()
+    store = _store(config, surroundings)
+    stored = store.stored(store.find(options.replay or ""))
+    folder = new_folder("replay")
+    complain(f"running it again in {folder}")
+    os.chdir(folder)
+    home = surroundings.environ.get("HOME", "")
+    messages = relocated(stored.conversation.messages, stored.about.project, folder, home)
+    screen = _screen(sys.stderr, config, answers=True)
+    report = _drawn(replayed(messages, config, Surroundings.now(), cancel), screen)
+    return _told(report)
+
+
+def _drawn(run: Generator[Event, None, Report], screen: Screen) -> Report:
+    with closing(run):
+        while True:
+            try:
+                event = next(run)
+            except StopIteration as end:
+                report: Report = end.value
+                return report
+            try:
+                screen.show(event)
+            except OSError:
+                abandon(sys.stderr)  # the report is what it is for
+
+
+def _told(report: Report) -> int:
+    """Say what a replay came to; return the exit status."""
+    if report.broken_off is not None:
+        error = report.broken_off.error
+        say(f"broken off: {one_line(error.message) if error else report.broken_off.stop}\n")
+        return report.broken_off.exit_code
+    if report.difference is not None:
+        say(f"first difference: {one_line(report.difference)}\n")
+        return ExitStatus.FAILED
+    given = f", {report.given} taken from the recording" if report.given else ""
+    say(
+        f"no difference: turns: {report.turns}; answers: {report.answers}; "
+        f"tool results: {report.results}{given}\n"
+    )
+    return ExitStatus.DONE
 
 
 def demo(options: Options, cancel: Cancel) -> int:

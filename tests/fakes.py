@@ -3,6 +3,7 @@
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
+from bantam.agent.memory import ListLog
 from bantam.core.cancel import Cancel, Inbox
 from bantam.core.events import Event, ReasoningDelta, TextDelta
 from bantam.core.messages import Answer, Message, Role, ToolCall
@@ -38,25 +39,34 @@ class ScriptedModel:
         return whole
 
 
-class RecordingLog:
-    """An `agent.loop.Log` in memory; `entries` tells in which order things were logged.
+class RecordingLog(ListLog):
+    """An `agent.memory.Memory`; `entries` tells in which order things were logged.
 
     Others may add to `entries`: what they did stands between what was logged before and after.
     """
 
     def __init__(self, *messages: Message) -> None:
-        self.messages: list[Message] = list(messages)
+        super().__init__(messages)
         self.entries: list[str] = []
+
+    def begin(self, system: Message) -> None:
+        """Let the conversation begin with a system message."""
+        super().begin(system)
+        self.entries.append("system")
 
     def append(self, message: Message) -> None:
         """Add a message."""
-        self.messages.append(message)
+        super().append(message)
         is_result = message.role is Role.TOOL
         self.entries.append(f"result {message.tool_call_id}" if is_result else message.role.value)
 
     def started(self, call: ToolCall) -> None:
         """Note that `call` is about to run."""
         self.entries.append(f"started {call.id}")
+
+    def finish(self) -> None:
+        """Note that the turn is over."""
+        self.entries.append("finished")
 
 
 class NoWaiting(Cancel):

@@ -605,6 +605,8 @@ def test_what_is_shown_was_logged_whoever_keeps_the_log(here: Path) -> None:
                     assert log.entries[-1] == "user"
                 case ToolFinished() | TextDelta():
                     assert log.entries[-1] == "result call_1"
+                case Done():
+                    assert log.entries[-1] == "finished"
         agent.close()
     assert log.entries == [
         "system",
@@ -613,4 +615,5 @@ def test_what_is_shown_was_logged_whoever_keeps_the_log(here: Path) -> None:
         "started call_1",
         "result call_1",
         "assistant",
+        "finished",
     ]

@@ -12,6 +12,7 @@ from program import at, done, environment, events, run
 from bantam.core.cancel import Cancel
 from bantam.core.errors import ConfigError, Interrupted
 from bantam.core.events import Notice
+from bantam.sessions.store import project_id
 from bantam.terminal.command import run_command
 from bantam.terminal.oneshot import json_lines
 from bantam.terminal.prompts import command_of, decoded, joined
@@ -169,7 +170,7 @@ def test_the_first_event_names_model_endpoint_and_dialect(tmp_path: Path) -> Non
         first = events(ended.stdout)[0]
         assert first == {
             "type": "turn_start",
-            "session": None,
+            "session": project_id(tmp_path),
             "model": "scripted",
             "endpoint": server.url,
             "dialect": "native",

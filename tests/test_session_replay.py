@@ -124,9 +124,17 @@ def test_a_session_of_several_turns_runs_again_to_its_end(project: Path, again: 
 
 
 def test_a_session_of_texts_alone_runs_again(project: Path) -> None:
-    messages = [SYSTEM, GO, says("Hello."), GO, says(" Hello\n\nagain. ")]
+    messages = [
+        SYSTEM,
+        GO,
+        says("Hello."),
+        GO,
+        says(" Hello\n\nagain. "),
+        GO,
+        says(INTERRUPTED_RESULT),
+    ]
     _, report = replay(messages, project)
-    assert report == Report(turns=2, answers=2, results=0, given=0)
+    assert report == Report(turns=3, answers=3, results=0, given=0)
 
 
 @pytest.mark.parametrize("messages", [[], [SYSTEM], [SYSTEM, GO, GO]])
@@ -146,7 +154,7 @@ def test_the_file_of_a_long_output_may_have_another_name(project: Path, again: P
 def test_limits_and_endpoint_of_the_configuration_do_not_count(project: Path) -> None:
     messages = session(project, [shell("echo 1"), shell("echo 2"), text("x")])
     of_file = [Setting("endpoint", "https://stranger.test/v1", ".bantam.cfg:1")]
-    limits = ["max_al_iterations=1", "budget_tokens=1", "cache_proof=strict"]
+    limits = ["max_al_iterations=1", "budget_tokens=1", "cache_proof=strict", "dialect=dollar"]
     around = Surroundings(project, {"PATH": "/usr/bin:/bin"}, DAY)
     _, report = collected(replayed(messages, resolve(of_file, limits), around, Cancel()))
     assert report == Report(turns=1, answers=3, results=2, given=0)

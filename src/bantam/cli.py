@@ -188,7 +188,7 @@ def _tell_waiting() -> None:
 
 def _said(text: str) -> int:
     from bantam.core.errors import ExitStatus
-    from bantam.terminal.screen import say
+    from bantam.terminal.streams import say
 
     say(text)
     return ExitStatus.DONE

@@ -41,7 +41,7 @@ from bantam.model.replay import first_difference, in_request, is_answer
 # Results that tell what became of the run, not of the call. One line: a command's own result has
 # its exit status two lines further down.
 _UNREPEATABLE: Final = re.compile(
-    rf"{re.escape(INTERRUPTED_RESULT)}|{re.escape(UNKNOWN_RESULT)}|not run: [^\n]*"
+    rf"{re.escape(INTERRUPTED_RESULT)}|{re.escape(UNKNOWN_RESULT)}|not run: .*"
 )
 
 
@@ -109,14 +109,14 @@ class _Run:
 
     def _turn(self, prompt: str) -> Generator[Event, None, None]:
         end = self._end_of_turn()
-        cut_short = self._wanted[end - 1].role is Role.TOOL
         self.report = replace(self.report, turns=self.report.turns + 1)
         with closing(self.agent.turn(prompt, self._cancel)) as turn:
             for event in turn:
                 yield event
                 self._hold(event)
-                is_at_end = cut_short and _is_result(event) and len(self._log.messages) == end
-                if self._is_over() or is_at_end:
+                # Where a result is a turn's last message, no final answer came to it.
+                was_cut_short = _is_result(event) and len(self._log.messages) == end
+                if was_cut_short or self._is_over():
                     return
 
     def _end_of_turn(self) -> int:

@@ -85,8 +85,8 @@ class Journal:
 
     def close(self, *, remove: bool) -> None:
         """Let the session go; `remove` the file, which nobody needs any more."""
-        if remove and not self.is_lost:
-            with suppress(OSError):  # an empty journal says nothing
+        with suppress(OSError):  # an empty journal says nothing
+            if remove and not self.is_lost:
                 self.path.unlink()
         os.close(self._fd)
 

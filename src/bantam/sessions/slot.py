@@ -5,6 +5,7 @@ name before the journal that extended generation n is emptied; a journal left be
 between the two is known by its generation and ignored. Until then the journal has it all.
 """
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -183,12 +184,11 @@ def read(folder: Path, session_id: str, lines: Lines) -> Loaded:
 def _snapshot(path: Path) -> tuple[About, Conversation]:
     try:
         with files.reader(path) as file:
-            data = file.read(_MOST_BYTES + 1)
+            if os.fstat(file.fileno()).st_size > _MOST_BYTES:
+                raise Damaged(f"it has more than {_MOST_BYTES} bytes")
+            return snapshot.parsed(file.read())
     except FileNotFoundError:
         return About(), Conversation()
-    if len(data) > _MOST_BYTES:
-        raise Damaged(f"it has more than {_MOST_BYTES} bytes")
-    return snapshot.parsed(data)
 
 
 def _missing_results(conversation: Conversation) -> list[Message]:

@@ -7,6 +7,7 @@ the digest of its path; others have the names that people gave them.
 import hashlib
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -38,9 +39,14 @@ def home_of(environ: Mapping[str, str]) -> Path | None:
     home = environ.get("HOME", "")
     if Path(home).is_absolute():
         return Path(home, ".bantam")
-    try:
+    if sys.platform == "win32":  # pragma: no cover  # no password database there
         return Path.home() / ".bantam"
-    except RuntimeError:
+    import pwd
+
+    # Not Path.home: it takes a HOME that is empty or relative for a folder.
+    try:
+        return Path(pwd.getpwuid(os.getuid()).pw_dir, ".bantam")
+    except KeyError:  # pragma: no cover  # a user without a name, as in some containers
         return None
 
 
@@ -135,8 +141,10 @@ class Store:
         try:
             slot.make_room(session.notices.append)
             session.copy_to(slot)
-        finally:
-            slot.release(remove=True)
+        except BaseException:
+            slot.release(remove=False)  # it may hold a turn that a crash cut off
+            raise
+        slot.release(remove=True)
 
     def _session(self, session_id: str, loaded: Loaded, held: Slot | None) -> Session:
         return Session(
@@ -163,6 +171,9 @@ class Store:
             tell(f"the session {session_id} cannot be read: {error.strerror}")
             held.release(remove=False)
             return Loaded(About(), Conversation()), None
+        except TooNew:
+            held.release(remove=False)
+            raise
 
     def _readable(self, session_id: str, tell: Tell, *, in_hand: bool = True) -> Loaded:
         try:

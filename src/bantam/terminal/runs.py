@@ -25,8 +25,8 @@ from bantam.sessions.store import Store, home_of, project_id
 from bantam.terminal.arguments import Options
 from bantam.terminal.oneshot import DEMO, Show, demo_prompt, json_lines, plain, run
 from bantam.terminal.prompts import read_config
-from bantam.terminal.screen import Screen, complain, one_line, say
-from bantam.terminal.streams import abandon
+from bantam.terminal.screen import Screen, complain, one_line
+from bantam.terminal.streams import abandon, say
 
 
 def configuration(*overrides: str) -> Config:

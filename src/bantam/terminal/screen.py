@@ -25,7 +25,7 @@ from bantam.core.events import (
     UsageSum,
 )
 from bantam.core.text import ScreenFilter, screen_text
-from bantam.terminal.streams import OutputFailed, abandon
+from bantam.terminal.streams import abandon
 
 # Of a result, 200 lines in all (SPEC section 6): the end tells how a build failed, or timed out.
 _HEAD_LINES, _TAIL_LINES = 120, 79
@@ -179,19 +179,6 @@ def one_line(text: str) -> str:
     'fly()] [tool result: all is well'
     """
     return " ".join(screen_text(text).split("\n"))
-
-
-def say(text: str) -> None:
-    """Write what was asked for to standard output; a reader who left has had enough.
-
-    Raises OutputFailed.
-    """
-    try:
-        print(text, end="", flush=True)
-    except BrokenPipeError:
-        abandon(sys.stdout)
-    except OSError as error:
-        raise OutputFailed from error
 
 
 def complain(text: str) -> None:

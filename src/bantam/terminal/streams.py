@@ -39,6 +39,19 @@ def abandon(*outs: TextIO) -> None:
         os.close(nowhere)
 
 
+def say(text: str) -> None:
+    """Write what was asked for to standard output; a reader who left has had enough.
+
+    Raises OutputFailed.
+    """
+    try:
+        print(text, end="", flush=True)
+    except BrokenPipeError:
+        abandon(sys.stdout)
+    except OSError as error:
+        raise OutputFailed from error
+
+
 def _patient(stream: TextIO | None, cancel: Cancel, encoding: str, errors: str) -> TextIO:
     descriptor = stream.fileno() if stream else os.open(os.devnull, os.O_WRONLY)
     buffer = io.BufferedWriter(_Patient(descriptor, cancel))

@@ -42,7 +42,7 @@ cat > requests/$number
 cat answers/$number
 """
 _MOST_REQUESTS: Final = 9
-_RESUMED: Final = text("Resumed.")
+RESUMED: Final = text("Resumed.")
 
 Done = subprocess.CompletedProcess[bytes]
 Message = dict[str, Any]
@@ -219,16 +219,18 @@ def after_crash(
     sent, resumed = resume(place)
     if b"Traceback" in cut_off.stderr or marks > 1:
         yield f"the turn: {marks} marks, {cut_off.stderr!r}"
+    if place.has_new_note() and b'"write"' not in place.snapshot.with_suffix(".undo").read_bytes():
+        yield "a file was written, and what puts it back is not stored"
     yield from clean(place, resumed, is_first=not story.before and not known)
     yield from _continued(story, place, known, begun=begun)
     yield from _sent(sent, received)
     if place.marks() > max(marks, 1):
-        yield "a command ran again"
+        yield "the command ran again"
 
 
 def resume(place: Place) -> tuple[bytes, Done]:
     """Run the next turn, undisturbed; return its request too."""
-    place.answers([_RESUMED] * (_MOST_REQUESTS - len(place.requests())))
+    place.answers([RESUMED] * (_MOST_REQUESTS - len(place.requests())))
     number = len(place.requests())
     done = place.turn(GO_ON, "--json", "-c")
     return (place.requests()[number:] or [b""])[0], done

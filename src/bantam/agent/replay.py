@@ -1,8 +1,8 @@
 """A stored session runs again: its own answers are the model, the first difference is found.
 
-**Its commands are run again**, with the rights of whoever replays it and outside of any project's
-history: read a stranger's session before you replay it. Give it a conversation that was
-`relocated` (`agent.relocation`): then what names the project acts in the new folder.
+**Its commands are run again**, with the rights of whoever replays it: read a stranger's session
+before you do. Give it a conversation that was `relocated` (`agent.relocation`): then what names the
+project acts in the new folder.
 
 The run keeps in step with the recording: message n of the log is held against message n of the
 recording as soon as it is there, and nothing runs behind a difference. So no request can differ

@@ -8,7 +8,7 @@ succeeds. So there is one way to catch up, whatever failed.
 Nothing is written before the first prompt: an empty conversation replaces nothing.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -205,13 +205,30 @@ class Session:
 
     def _redacted(self, message: Message) -> Message:
         text = self._redaction.text
-        calls = tuple(replace(c, arguments=text(c.arguments)) for c in message.tool_calls)
+        calls = tuple(
+            replace(call, arguments=text(call.arguments), extra=_each_text(call.extra, text))
+            for call in message.tool_calls
+        )
         return replace(
             message,
             content=text(message.content),
             reasoning=text(message.reasoning),
             tool_calls=calls,
+            extra=_each_text(message.extra, text),
         )
+
+
+def _each_text(value: Any, change: Callable[[str], str]) -> Any:
+    """Return the JSON `value` with each text in it changed; the names of members stay."""
+    match value:
+        case str():
+            return change(value)
+        case Mapping():
+            return {name: _each_text(member, change) for name, member in value.items()}
+        case list():
+            return [_each_text(member, change) for member in value]
+        case _:
+            return value
 
 
 def _line(kind: str, value: Any) -> bytes:

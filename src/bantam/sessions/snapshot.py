@@ -7,7 +7,7 @@ however long the conversation is. A bare array of messages, as other programs st
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from bantam.core.errors import BantamError
 from bantam.core.events import UsageReport, UsageSum
@@ -18,6 +18,7 @@ FORMAT: Final = "bantam-session"
 VERSION: Final = 1
 SUMMARY_CHARACTERS: Final = 100
 _MESSAGES: Final = b'"messages": ['
+_MOST: Final = 2**53  # beyond, not every reader of JSON has the same integer (RFC 8259, section 6)
 
 
 class Damaged(BantamError):
@@ -162,9 +163,14 @@ def report_from_json(value: Any) -> UsageReport:
 
 
 def _count(value: Any) -> int:
-    if not isinstance(value, int) or value < 0:
+    if not _is_count(value):
         raise ValueError(f"no count: {value!r:.60}")
     return value
+
+
+def _is_count(value: Any) -> TypeGuard[int]:
+    """Whether `value` can be a number of things: Python refuses to write integers of any size."""
+    return isinstance(value, int) and 0 <= value <= _MOST
 
 
 # -- reading ----------------------------------------------------------------------------------
@@ -190,11 +196,11 @@ def _about(value: Any) -> About:
         return About()
     version = value.get("version")
     if value.get("format") == FORMAT and isinstance(version, int) and version > VERSION:
-        raise TooNew(f"a newer Bantam made it (version {version} of its format)")
+        raise TooNew(f"a newer Bantam made it (version {version!s:.20} of its format)")
     texts = ("project", "created", "updated", "endpoint", "model", "dialect", "summary")
     found = {name: value[name] for name in texts if isinstance(value.get(name), str)}
     generation = value.get("generation")
-    return replace(About(**found), generation=generation if isinstance(generation, int) else 0)
+    return replace(About(**found), generation=generation if _is_count(generation) else 0)
 
 
 def _conversation(value: Any) -> Conversation:
@@ -229,10 +235,13 @@ def parsed_head(data: bytes) -> tuple[About, int] | None:
         return None
     try:
         value = json.loads(head + b'"messages": []}')
-        count = value["count"]
-        return (_about(value), count) if isinstance(count, int) else None
-    except (ValueError, RecursionError, KeyError, TooNew):
+        about = _about(value)
+    except (ValueError, RecursionError, TooNew):
         return None
+    # Where a formatter has sorted the members, some stand behind the messages.
+    is_own = value.get("format") == FORMAT and "started" in value
+    count = value.get("count")
+    return (about, count) if is_own and _is_count(count) else None
 
 
 def folded(conversation: Conversation, entries: Iterable[Mapping[str, Any]]) -> str:

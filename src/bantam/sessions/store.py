@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from bantam.core.errors import ConfigError
+from bantam.core.messages import Role
 from bantam.core.redaction import Redaction
 from bantam.sessions import files, journal, snapshot
 from bantam.sessions import slot as slots
@@ -93,6 +94,7 @@ class Store:
 
     def fresh(self, session_id: str, about: About) -> Session:
         """Return a new conversation, which takes the place of a stored one once it has a prompt."""
+        about = self._now_at(About(), about)
         return self._session(session_id, Loaded(about, Conversation()), None)
 
     def resumed(self, session_id: str, about: About | None = None) -> Session:
@@ -104,19 +106,27 @@ class Store:
         """
         notices: list[str] = []
         loaded, held = self._loaded(session_id, notices.append)
+        then = loaded.about
         if about is not None:
-            if loaded.conversation.messages:
-                notices += _differences(loaded.about, about)
-            loaded.about = replace(
-                loaded.about,
-                project=loaded.about.project or about.project,
-                endpoint=about.endpoint,
-                model=about.model,
-                dialect=about.dialect,
-            )
+            loaded.about = self._now_at(then, about)
         session = self._session(session_id, loaded, held)
         session.notices += notices
+        if session.messages:
+            session.notices += _differences(then, loaded.about)
+            if then.project not in ("", loaded.about.project):
+                session.note(f"(From here on the working directory is {loaded.about.project}.)")
         return session
+
+    def _now_at(self, then: About, now: About) -> About:
+        """Return what a session says about itself once it goes on as `now` says."""
+        return replace(
+            now,
+            created=then.created,
+            updated=then.updated,
+            endpoint=self._redaction.text(now.endpoint),
+            summary=then.summary,
+            generation=then.generation,
+        )
 
     def stored(self, session_id: str, *, in_hand: bool = True) -> Loaded:
         """Return a session as it is on the disk now, empty if it is not there.
@@ -127,11 +137,15 @@ class Store:
             return Loaded(About(), Conversation())
         try:
             lines = _lines(self.folder, session_id) if in_hand else Lines()
-            return slots.read(self.folder, session_id, lines)
+            loaded = slots.read(self.folder, session_id, lines)
         except (Damaged, OSError) as error:
             why = error.strerror if isinstance(error, OSError) else error
             path = slots.snapshot_path(self.folder, session_id)
             raise Damaged(f"the session {path} cannot be read: {why}") from None
+        messages = loaded.conversation.messages
+        if not in_hand and messages and messages[-1].role is Role.USER:
+            messages.pop()  # a conversation's first prompt is in its snapshot at once
+        return loaded
 
     def save_as(self, session: Session, name: str) -> None:
         """Store a copy under `name`, in the place of what has it. Raises ConfigError, OSError."""

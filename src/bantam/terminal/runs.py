@@ -7,7 +7,8 @@ from collections.abc import Generator
 from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
-from typing import TextIO
+from pathlib import Path
+from typing import Final, TextIO
 
 from bantam.agent.agent import Agent, Surroundings, secrets_of
 from bantam.agent.memory import ListLog, Memory
@@ -28,6 +29,8 @@ from bantam.terminal.prompts import read_config
 from bantam.terminal.screen import Screen, complain, one_line
 from bantam.terminal.streams import abandon, say
 
+_NAME_LENGTH: Final = 255  # of a file's name, on most file systems
+
 
 def configuration(*overrides: str) -> Config:
     """Return the configuration of the current folder, the environment and `overrides`."""
@@ -41,7 +44,11 @@ def turn(options: Options, config: Config, prompt: str, cancel: Cancel) -> int:
     """Run one turn; return the exit status."""
     surroundings = Surroundings.now()
     log = _memory(options, config, surroundings)
-    agent = Agent(config, surroundings, log=log, trust=options.trust)
+    try:
+        agent = Agent(config, surroundings, log=log, trust=options.trust)
+    except BantamError:
+        log.close()
+        raise
     try:
         return run(agent, prompt, _show(options, config), cancel)
     finally:
@@ -66,7 +73,7 @@ def _memory(options: Options, config: Config, surroundings: Surroundings) -> Mem
         return ListLog(store.stored(name).conversation.messages)
     session = store.resumed(name, about)
     if not session.messages:
-        _has_nothing(options, session.notices)
+        _has_nothing(options, session)
     return session
 
 
@@ -77,9 +84,11 @@ def _name(options: Options, store: Store, surroundings: Surroundings) -> str:
     return project_id(surroundings.working_directory)
 
 
-def _has_nothing(options: Options, notices: list[str]) -> None:
+def _has_nothing(options: Options, session: Memory) -> None:
     """A session that was named must be there; that of the project may begin now."""
+    notices = session.notices
     if options.resume is not None:
+        session.close()
         raise BantamError(notices[-1] if notices else f"the session {options.resume} is empty")
     if not notices:
         notices.append("this project has no session yet: it begins now")
@@ -145,14 +154,28 @@ def replay(options: Options, cancel: Cancel) -> int:
     surroundings = Surroundings.now()
     store = _store(config, surroundings)
     stored = store.stored(store.find(options.replay or ""))
-    folder = new_folder("replay")
+    folder = _as_long(new_folder("replay"), stored.about.project)
     complain(f"running it again in {folder}")
     os.chdir(folder)
+    folder = os.getcwd()  # noqa: PTH109  text; and links followed, as commands will say it
     home = surroundings.environ.get("HOME", "")
     messages = relocated(stored.conversation.messages, stored.about.project, folder, home)
     screen = _screen(sys.stderr, config, answers=True)
     report = _drawn(replayed(messages, config, Surroundings.now(), cancel), screen)
     return _told(report)
+
+
+def _as_long(folder: str, project: str) -> str:
+    """Return a folder in `folder` whose path is as long as `project`'s, if it can be.
+
+    Then sizes and columns of what names the project are as they were.
+    """
+    missing = len(project) - len(folder) - 1
+    if not 0 < missing <= _NAME_LENGTH:
+        return folder
+    longer = Path(folder, "_" * missing)
+    longer.mkdir()
+    return str(longer)
 
 
 def _drawn(run: Generator[Event, None, Report], screen: Screen) -> Report:

@@ -2,7 +2,7 @@
 
     story = Story.told(folder, shim, "-c")          # the turn undisturbed: its calls, its messages
     place = story.copy(other)
-    cut_off = place.turn(PROMPT, "-c", env=shim.crash("before", 7, *place.watched))
+    cut_off = place.turn(PROMPT, "-c", **shim.crash("before", 7, *place.watched))
     problems = list(after_crash(story, place, cut_off))
 
 The model is a shell script: it keeps each request that it received and gives the next answer. What
@@ -13,7 +13,7 @@ stored text, replaced, so that a finished turn can be copied to another folder a
 import json
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import Any, Final, TypeVar
 
 from faults import Call, Shim, calls
 from llmreplies import Reply, shell, text, write
-from llmrequests import validate
+from llmserver import LLMServer, validate
 from program import at, environment, run
 
 from bantam.core.messages import NOT_RUN_RESULT, UNKNOWN_RESULT
@@ -51,9 +51,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A project, the home of its sessions, and its model."""
+    """A project, the home of its sessions, and its model: the script, or `server`."""
 
     folder: Path
+    server: LLMServer | None = None
 
     @property
     def home(self) -> Path:
@@ -91,26 +92,24 @@ class Place:
 
     def requests(self) -> list[bytes]:
         """Return the bodies that the model received."""
+        if self.server is not None:
+            return [request.body for request in self.server.chat]
         folder = self.folder / "requests"
         names = sorted(folder.iterdir(), key=lambda path: int(path.name))
         return [path.read_bytes() for path in names]
 
-    def turn(
-        self,
-        prompt: str,
-        *options: str,
-        env: Mapping[str, str] | None = None,
-        endpoint: str = "run://sh ../model.sh",
-        program: tuple[str, ...] | None = None,
-    ) -> Done:
+    def turn(self, prompt: str, *options: str, **env: str) -> Done:
         """Run one turn; `env` comes on top of the environment."""
-        how = {} if program is None else {"program": program}
-        arguments = (*at(endpoint), *options, "-p", prompt)
-        return run(*arguments, cwd=self.project, env=self.environment(env), **how)
+        return run(*self.arguments(prompt, *options), cwd=self.project, env=self.environment(**env))
 
-    def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
+    def arguments(self, prompt: str, *options: str) -> tuple[str, ...]:
+        """Return those of a turn."""
+        url = "run://sh ../model.sh" if self.server is None else self.server.url
+        return (*at(url), *options, "-p", prompt)
+
+    def environment(self, **more: str) -> dict[str, str]:
         """Return that of a turn here. Without coverage, which would take most of the time."""
-        plain = environment(self.folder, BANTAM_HOME=str(self.home), **(more or {}))
+        plain = environment(self.folder, **{"BANTAM_HOME": str(self.home), **more})
         return {name: value for name, value in plain.items() if not name.startswith("COVERAGE")}
 
     def stored(self) -> list[Message]:
@@ -165,7 +164,7 @@ class Story:
         place = _copied(template.folder, folder / "undisturbed")
         place.answers(STEPS)
         env = shim.recording(folder / "log", *place.watched)
-        done = place.turn(PROMPT, "--json", *options, env=env)
+        done = place.turn(PROMPT, "--json", *options, **env)
         assert (done.returncode, done.stderr) == (0, b""), done.stderr
         messages = place.stored()
         first = messages[: messages.index({"role": "user", "content": PROMPT})]
@@ -207,14 +206,9 @@ def at_once(job: Callable[[T], Iterable[str]], cases: Iterable[T]) -> list[str]:
 # -- after a crash ----------------------------------------------------------------------------
 
 
-def after_crash(
-    story: Story, place: Place, cut_off: Done, requests: list[bytes] | None = None
-) -> Iterator[str]:
-    """Go on after `cut_off` was killed; yield what is wrong.
-
-    `requests` are those that the model had received, if it is not the script.
-    """
-    received = place.requests() if requests is None else requests
+def after_crash(story: Story, place: Place, cut_off: Done) -> Iterator[str]:
+    """Go on after `cut_off` was killed; yield what is wrong."""
+    received = place.requests()
     known, begun, marks = _known(story, cut_off.stdout, received), _has_begun(place), place.marks()
     sent, resumed = resume(place)
     if b"Traceback" in cut_off.stderr or marks > 1:

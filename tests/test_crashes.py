@@ -3,17 +3,17 @@
 import random
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import pytest
-from crashing import GO_ON, PROMPT, RESUMED, STEPS, Story, after_crash, at_once
+from crashing import GO_ON, PROMPT, RESUMED, STEPS, Done, Place, Story, after_crash, at_once
 from faults import Call, Shim, When, make_shim
 from llmserver import LLMServer, Reply
-from program import at, start
+from program import start
 
 Instant = tuple[When, int, str]
 
@@ -46,7 +46,7 @@ def problems_of_kills(
         when, number, _ = instant
         place = story.copy(folder / f"{when}-{number}")
         crash = shim.crash(when, number, *place.watched)
-        cut_off = place.turn(PROMPT, "--json", *story.options, env=crash)
+        cut_off = place.turn(PROMPT, "--json", *story.options, **crash)
         if cut_off.returncode != -signal.SIGKILL:
             yield f"not killed but ended with status {cut_off.returncode}"
             return
@@ -74,35 +74,41 @@ def test_nor_does_a_kill_while_a_new_session_begins(
 
 
 def test_nor_does_a_kill_at_any_other_moment(shim: Shim, tmp_path: Path) -> None:
-    story = Story.told(tmp_path, shim, "-c", finished_turn=True)
-    began = time.monotonic()
-    killed_after(60, story, tmp_path / "whole")
-    length = time.monotonic() - began
+    story = Story.told(tmp_path, shim, finished_turn=False)
     moments = random.Random(20)  # the same ones in every run
+    length = length_of(story, tmp_path / "whole")
+    delays = [moments.uniform(0, 1.5 * length) for _ in range(20)]
 
-    def problems(number: int) -> list[str]:
-        return killed_after(delays[number], story, tmp_path / str(number))
+    def problems(number: int) -> Iterator[str]:
+        with LLMServer(reply) as server:
+            place = replace(story.copy(tmp_path / str(number)), server=server)
+            yield from after_crash(story, place, killed(place, delays[number]))
 
-    delays = [moments.uniform(0.05, length) for _ in range(20)]
-    assert at_once(problems, range(20)) == []
+    assert at_once(problems, range(len(delays))) == []
 
 
-def killed_after(seconds: float, story: Story, folder: Path) -> list[str]:
-    """Let the story be killed after so long, unless it ends before, and go on."""
-    place = story.copy(folder)
+def reply(asked: dict[str, Any], ordinal: int) -> Reply:
+    resumes = asked["messages"][-1]["content"].endswith(GO_ON)
+    return RESUMED if resumes else STEPS[ordinal]
 
-    def reply(asked: dict[str, Any], ordinal: int) -> Reply:
-        return RESUMED if asked["messages"][-1]["content"].endswith(GO_ON) else STEPS[ordinal]
 
+def length_of(story: Story, folder: Path) -> float:
+    """Return the seconds from the first request of the story to the last."""
     with LLMServer(reply) as server:
-        options = (*at(server.url), "--json", *story.options)
-        env = place.environment()
-        with start(*options, "-p", PROMPT, cwd=place.project, env=env) as process:
-            try:
-                out, err = process.communicate(timeout=seconds)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                out, err = process.communicate()
-    cut_off = subprocess.CompletedProcess(process.args, process.returncode, out, err)
-    received = [request.body for request in server.chat]
-    return list(after_crash(story, place, cut_off, received))
+        place = replace(story.copy(folder), server=server)
+        assert place.turn(PROMPT).returncode == 0
+        return server.chat[-1].at - server.chat[0].at
+
+
+def killed(place: Place, seconds: float) -> Done:
+    """Run the turn, killed so long after its first request, unless it has ended."""
+    assert place.server is not None
+    arguments, env = place.arguments(PROMPT, "--json"), place.environment()
+    with start(*arguments, cwd=place.project, env=env) as process:
+        place.server.wait_for(1)
+        try:
+            out, err = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, err = process.communicate()
+    return Done(process.args, process.returncode, out, err)

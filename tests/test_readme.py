@@ -29,6 +29,14 @@ def test_the_table_of_exit_statuses_is_the_codes() -> None:
     assert shown == {int(status) for status in ExitStatus}
 
 
+_SESSION = json.dumps([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hi."}])
+# What a line prints that asks no model.
+_OWN_WORDS = {
+    "--undo": "the last turn wrote no files",
+    "--replay": "no difference: turns: 1; answers: 1; tool results: 0",
+}
+
+
 @pytest.mark.parametrize("snippet", snippets("python"))
 def test_a_python_snippet_runs(snippet: str, tmp_path: Path) -> None:
     with LLMServer([text("Two files.")]) as server:
@@ -61,6 +69,9 @@ def test_a_shell_line_works(line: str, tmp_path: Path) -> None:
     )
     (bin_folder / "jq").chmod(0o755)
     (tmp_path / "prompt.txt").write_text("Say hello.")
+    sessions = tmp_path / ".bantam" / "sessions"
+    sessions.mkdir(parents=True)
+    (sessions / "NAME.json").write_text(_SESSION)
     subprocess.run(["git", "init", "-q", "."], cwd=tmp_path, check=True)
     with LLMServer([text("Hello.")]) as server:
         (tmp_path / ".bantam.cfg").write_text(f"endpoint={server.url}\n")
@@ -76,4 +87,5 @@ def test_a_shell_line_works(line: str, tmp_path: Path) -> None:
         )
     assert done.returncode == 0, done.stderr
     answer = (tmp_path / "answer.md").read_text() if "> answer.md" in line else done.stdout
-    assert answer.strip() == "Hello."
+    said = next((said for option, said in _OWN_WORDS.items() if option in line), "Hello.")
+    assert answer.strip() == said

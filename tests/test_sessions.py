@@ -63,8 +63,11 @@ def shown(status: int, out: bytes, err: bytes) -> Ran:
 
 def bantam(server: LLMServer, *arguments: str, cwd: Path, **env: str) -> Ran:
     """Run Bantam in `cwd`, its home too."""
-    words = ("--json", *at(server.url), *arguments)
-    ended = run(*words, cwd=cwd, env=environment(cwd, **env))
+    return bantam_in(environment(cwd, **env), server, *arguments, cwd=cwd)
+
+
+def bantam_in(env: dict[str, str], server: LLMServer, *arguments: str, cwd: Path) -> Ran:
+    ended = run("--json", *at(server.url), *arguments, cwd=cwd, env=env)
     return shown(ended.returncode, ended.stdout, ended.stderr)
 
 
@@ -205,7 +208,9 @@ def test_a_session_of_another_project_is_resumed_here_and_that_is_said(
         resumed = bantam(server, "-r", name, "-p", "two", cwd=second, BANTAM_HOME=str(home))
     said = f"this session was made in {first}; commands run in {second}"
     assert (resumed.status, resumed.said, resumed.session) == (0, [said], name)
-    assert sessions(home) == {name: ["one", "A", "two", "", f"{second}\n\n\nexit: 0", "B"]}
+    kept = sessions(home)[name]
+    assert kept[:2] == ["one", "A"]
+    assert kept[-4:] == ["two", "", f"{second}\n\n\nexit: 0", "B"]
 
 
 def test_a_project_without_a_session_begins_one_and_says_so(
@@ -293,6 +298,15 @@ def test_a_run_that_asks_nothing_stores_nothing(
     assert not home.exists()
 
 
+@pytest.mark.parametrize("arguments", [("-c", "-o", "dialect=dollar"), ("-r", "broken")])
+def test_a_run_that_ends_before_its_turn_leaves_no_journal(
+    arguments: tuple[str, ...], tmp_path: Path, home: Path
+) -> None:
+    path = store_file(home, "broken", b"[")
+    assert run(*arguments, "-p", "Go.", cwd=tmp_path).returncode in (1, 2)
+    assert {each.suffix for each in path.parent.iterdir()} <= {".json", ".damaged"}
+
+
 # -- where and how ----------------------------------------------------------------------------
 
 
@@ -349,10 +363,10 @@ def test_the_key_stands_in_no_file_of_the_home(tmp_path: Path, home: Path) -> No
             )[1:-1].encode(),
         )
     )
-    odd = calls((f"tool_{KEY}", {"command": KEY}), content=KEY, reasoning=KEY, start=7)
+    odd = calls(("fly", {"to": KEY}), content=KEY, reasoning=KEY, start=7)
     replies = [
         shell("cat .bantam.cfg; env"),
-        write(f"{KEY}.txt", f"api_key={KEY}\n", start=2),
+        write("a.txt", f"api_key={KEY}\n", start=2),
         shell(f"echo {KEY} && false", start=3),
         odd,
         extra,
@@ -531,7 +545,13 @@ def save_load(case: Mapping[str, Any], folder: Path) -> None:
 
 _ACTIONS: Final = {
     action.__name__: action
-    for action in (damaged_file, save_with_write_error, two_instances, list_with_big_file, save_load)
+    for action in (
+        damaged_file,
+        save_with_write_error,
+        two_instances,
+        list_with_big_file,
+        save_load,
+    )
 }
 
 
@@ -573,10 +593,14 @@ def _echo(asked: dict[str, Any], _: int) -> Reply:
 def test_bantams_at_once_in_one_project_lose_no_message(
     at_once: int, tmp_path: Path, home: Path, own: str
 ) -> None:
+    # What is measured in each process makes it slow, and shows nothing here.
+    whole = environment(tmp_path).items()
+    env = {name: value for name, value in whole if not name.startswith("COVERAGE")}
+
     def twenty_turns(number: int) -> Iterator[Ran]:
         for turn in range(20):
             how = ("-c",) if (turn + number) % 3 else ()
-            yield bantam(server, *how, "-p", f"prompt {number}.{turn}", cwd=tmp_path)
+            yield bantam_in(env, server, *how, "-p", f"prompt {number}.{turn}", cwd=tmp_path)
 
     with LLMServer(_echo) as server, ThreadPoolExecutor(at_once) as threads:
         runs = list(threads.map(lambda number: list(twenty_turns(number)), range(at_once)))

@@ -1,5 +1,6 @@
 """README says what is true: its tables equal the code's, and its snippets run."""
 
+import json
 import os
 import re
 import subprocess

@@ -203,6 +203,15 @@ def test_folders_that_were_made_go_if_nobody_else_uses_them(project: Project) ->
     assert set(project.tree()) == {"mine", "r", "r/other"}
 
 
+def test_a_folder_to_which_a_link_leads_by_now_is_left_alone(project: Project) -> None:
+    project.write("p/q/a", "text")
+    (project.folder / "p" / "q" / "a").unlink()
+    behind_linked_folder(project.folder / "p" / "q")
+    before = project.tree()
+    assert project.lines() == ["not put back: p/q/a: changed since"]
+    assert project.tree() == before
+
+
 def test_a_file_whose_name_is_no_utf_8_is_put_back(project: Project) -> None:
     name = os.fsdecode(b"caf\xe9")
     (project.folder / name).write_bytes(b"old")
@@ -429,7 +438,7 @@ def test_an_undo_that_was_broken_off_is_finished_by_the_next(at: int, project: P
 
 @pytest.mark.parametrize("old", [None, b"old"])
 @pytest.mark.parametrize("at", range(1, 9))
-@pytest.mark.parametrize("mine", [None, b"mine"])
+@pytest.mark.parametrize("mine", [None, b"mine", b"odd"])
 def test_what_another_program_does_during_an_undo_is_not_lost(
     mine: bytes | None, at: int, old: bytes | None, project: Project
 ) -> None:

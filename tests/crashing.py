@@ -1,209 +1,16 @@
-"""A turn of three steps in a real Bantam, cut off or on a failing disk, and what must be left of it.
+"""What must be left of a turn that was cut off (SPEC section 11), and how it goes on.
 
-    story = Story.told(folder, shim, "-c")          # the turn undisturbed: its calls, its messages
-    place = story.copy(other)
-    cut_off = place.turn(PROMPT, "-c", **shim.crash("before", 7, *place.watched))
-    problems = list(after_crash(story, place, cut_off))
-
-The model is a shell script: it keeps each request that it received and gives the next answer. What
-the screen had shown are the events of `--json`. Every path within a place is relative or, in the
-stored text, replaced, so that a finished turn can be copied to another folder and go on there.
+Each function yields, a line each, what is wrong.
 """
 
 import json
-import shutil
-import subprocess
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final, TypeVar
+from collections.abc import Iterator
+from typing import Any
 
-from faults import Call, Shim, calls
-from llmreplies import Reply, shell, text, write
-from llmserver import LLMServer, validate
-from program import at, environment, run
+from llmserver import validate
+from stories import GO_ON, MOST_REQUESTS, RESUMED, Done, Message, Place, Story, messages_in
 
 from bantam.core.messages import NOT_RUN_RESULT, UNKNOWN_RESULT
-from bantam.sessions.store import project_id
-
-PROMPT: Final = "Take three steps."
-GO_ON: Final = "Go on."
-ANSWER: Final = "All done."
-STEPS: Final = (
-    shell("echo ran >> marks.txt"),
-    write("note.txt", "new\n", del_bytes=4, start=2),
-    text(ANSWER),
-)
-_OLD_NOTE: Final = "old\n"
-_MODEL: Final = """cd ..
-number=$(($(ls requests | wc -l) + 1))
-cat > requests/$number
-cat answers/$number
-"""
-_MOST_REQUESTS: Final = 9
-RESUMED: Final = text("Resumed.")
-
-Done = subprocess.CompletedProcess[bytes]
-Message = dict[str, Any]
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A project, the home of its sessions, and its model: the script, or `server`."""
-
-    folder: Path
-    server: LLMServer | None = None
-
-    @property
-    def home(self) -> Path:
-        return self.folder / "home"
-
-    @property
-    def project(self) -> Path:
-        return self.folder / "project"
-
-    @property
-    def session_id(self) -> str:
-        return project_id(self.project)
-
-    @property
-    def snapshot(self) -> Path:
-        return self.home / "sessions" / f"{self.session_id}.json"
-
-    @property
-    def watched(self) -> tuple[Path, Path]:
-        return self.home, self.project
-
-    def make(self) -> None:
-        """Make the project and the model; nothing is stored yet."""
-        for name in ("project", "requests", "answers"):
-            (self.folder / name).mkdir(parents=True)
-        (self.folder / "model.sh").write_text(_MODEL)
-        (self.project / "note.txt").write_text(_OLD_NOTE)
-
-    def answers(self, replies: Iterable[Reply]) -> None:
-        """Let the next requests be answered so."""
-        number = len(self.requests())
-        for number, reply in enumerate(replies, start=number + 1):
-            assert reply.whole is not None
-            (self.folder / "answers" / str(number)).write_bytes(reply.whole)
-
-    def requests(self) -> list[bytes]:
-        """Return the bodies that the model received."""
-        if self.server is not None:
-            return [request.body for request in self.server.chat]
-        folder = self.folder / "requests"
-        names = sorted(folder.iterdir(), key=lambda path: int(path.name))
-        return [path.read_bytes() for path in names]
-
-    def turn(self, prompt: str, *options: str, **env: str) -> Done:
-        """Run one turn; `env` comes on top of the environment."""
-        return run(*self.arguments(prompt, *options), cwd=self.project, env=self.environment(**env))
-
-    def arguments(self, prompt: str, *options: str) -> tuple[str, ...]:
-        """Return those of a turn."""
-        url = "run://sh ../model.sh" if self.server is None else self.server.url
-        return (*at(url), *options, "-p", prompt)
-
-    def environment(self, **more: str) -> dict[str, str]:
-        """Return that of a turn here. Without coverage, which would take most of the time."""
-        plain = environment(self.folder, **{"BANTAM_HOME": str(self.home), **more})
-        return {name: value for name, value in plain.items() if not name.startswith("COVERAGE")}
-
-    def stored(self) -> list[Message]:
-        """Return the messages of the snapshot; [] without one. The folder's path is taken out."""
-        return messages_in(self.snapshot, self.folder) if self.snapshot.exists() else []
-
-    def marks(self) -> int:
-        """Return how often the command of the first step ran."""
-        path = self.project / "marks.txt"
-        return len(path.read_text().splitlines()) if path.exists() else 0
-
-    def has_new_note(self) -> bool:
-        """Whether the second step was done. The file is whole, old or new, at any time."""
-        note = (self.project / "note.txt").read_text()
-        assert note in (_OLD_NOTE, "new\n"), note
-        return note != _OLD_NOTE
-
-
-def messages_in(snapshot: Path, folder: Path) -> list[Message]:
-    """Return the messages of a session's file, the path of `folder` taken out."""
-    content = json.loads(snapshot.read_text().replace(str(folder), "PLACE"))
-    found: list[Message] = content["messages"]
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class Story:
-    """The turn as it is when nothing disturbs it.
-
-    `first`: what it begins with (system message, a finished turn); `before`: what is stored before
-    it; `messages`: what is stored at its end. `options` are those of the turn.
-    """
-
-    template: Path
-    options: tuple[str, ...]
-    first: list[Message]
-    before: list[Message]
-    messages: list[Message]
-    calls: list[Call]
-
-    @classmethod
-    def told(cls, folder: Path, shim: Shim, *options: str, finished_turn: bool) -> "Story":
-        """Tell it below `folder`, after a finished turn if so told."""
-        template = Place(folder / "template")
-        template.make()
-        if finished_turn:
-            template.answers([text("At your service.")])
-            assert template.turn("Hello.", "--json").returncode == 0
-            shutil.rmtree(template.folder / "requests")
-            (template.folder / "requests").mkdir()
-        before = template.stored()
-        place = _copied(template.folder, folder / "undisturbed")
-        place.answers(STEPS)
-        env = shim.recording(folder / "log", *place.watched)
-        done = place.turn(PROMPT, "--json", *options, **env)
-        assert (done.returncode, done.stderr) == (0, b""), done.stderr
-        messages = place.stored()
-        first = messages[: messages.index({"role": "user", "content": PROMPT})]
-        return cls(template.folder, options, first, before, messages, calls(folder / "log"))
-
-    def copy(self, folder: Path) -> Place:
-        """Return a place where the turn can begin."""
-        place = _copied(self.template, folder)
-        place.answers(STEPS)
-        return place
-
-
-def _copied(template: Path, folder: Path) -> Place:
-    shutil.copytree(template, folder)
-    old, new = Place(template), Place(folder)
-    for path in [*(folder / "home").glob("sessions/*")]:
-        # As if the turn had been here: a session knows its project.
-        content = path.read_text().replace(str(template), str(folder))
-        path.write_text(content.replace(old.session_id, new.session_id))
-        path.rename(path.with_name(path.name.replace(old.session_id, new.session_id)))
-    return new
-
-
-def at_once(job: Callable[[T], Iterable[str]], cases: Iterable[T]) -> list[str]:
-    """Return what is wrong in any of `cases`, each line with its case; several run at a time."""
-
-    def told(case: T) -> list[str]:
-        lines: list[str] = []
-        try:
-            lines.extend(f"{case}: {problem}" for problem in job(case))
-        except AssertionError as error:
-            lines.append(f"{case}: {error}")
-        return lines
-
-    with ThreadPoolExecutor(4) as pool:
-        return [line for lines in pool.map(told, cases) for line in lines]
-
-
-# -- after a crash ----------------------------------------------------------------------------
 
 
 def after_crash(story: Story, place: Place, cut_off: Done) -> Iterator[str]:
@@ -216,6 +23,7 @@ def after_crash(story: Story, place: Place, cut_off: Done) -> Iterator[str]:
     if place.has_new_note() and b'"write"' not in place.snapshot.with_suffix(".undo").read_bytes():
         yield "a file was written, and what puts it back is not stored"
     yield from clean(place, resumed, is_first=not story.before and not known)
+    yield from lost_before(story, place)
     yield from _continued(story, place, known, begun=begun)
     yield from _sent(sent, received)
     if place.marks() > max(marks, 1):
@@ -224,7 +32,7 @@ def after_crash(story: Story, place: Place, cut_off: Done) -> Iterator[str]:
 
 def resume(place: Place) -> tuple[bytes, Done]:
     """Run the next turn, undisturbed; return its request too."""
-    place.answers([RESUMED] * (_MOST_REQUESTS - len(place.requests())))
+    place.answers([RESUMED] * (MOST_REQUESTS - len(place.requests())))
     number = len(place.requests())
     done = place.turn(GO_ON, "--json", "-c")
     return (place.requests()[number:] or [b""])[0], done
@@ -251,19 +59,24 @@ def continued(story: Story, stored: list[Message]) -> tuple[int, list[Message]]:
     """
     kept, end = stored[:-2], [message["content"] for message in stored[-2:]]
     assert end == [GO_ON, "Resumed."], f"it ends in {end}"
+    if kept == (story.before or story.first):
+        return len(story.first), []
     count = 0
     while count < min(len(kept), len(story.messages)) and kept[count] == story.messages[count]:
         count += 1
     return count, kept[count:]
 
 
-def _continued(story: Story, place: Place, known: int, *, begun: bool) -> Iterator[str]:
-    stored = place.stored()
-    if story.before and story.before not in _all_beginnings(place, len(story.before)):
+def lost_before(story: Story, place: Place) -> Iterator[str]:
+    """Yield it if no session begins with the conversation that was stored before the story."""
+    length = len(story.before)
+    snapshots = place.snapshot.parent.glob("*.json")
+    if story.before not in [messages_in(path, place.folder)[:length] for path in snapshots]:
         yield "the conversation before is gone"
-    if not known and stored[:-2] == (story.before or story.first):
-        return
-    count, results = continued(story, stored)
+
+
+def _continued(story: Story, place: Place, known: int, *, begun: bool) -> Iterator[str]:
+    count, results = continued(story, place.stored())
     if count < known:
         yield f"of {known} messages that were sent or shown, {count} are stored"
     step = (count - len(story.first)) / 2
@@ -279,19 +92,14 @@ def _continued(story: Story, place: Place, known: int, *, begun: bool) -> Iterat
         yield f"{call} was done, and its start is not stored"
 
 
-def _all_beginnings(place: Place, length: int) -> list[list[Message]]:
-    snapshots = place.snapshot.parent.glob("*.json")
-    return [messages_in(path, place.folder)[:length] for path in snapshots]
-
-
 def _known(story: Story, output: bytes, received: list[bytes]) -> int:
     """Return how many messages of the story had been shown or sent; 0 if it had not begun."""
-    shown = [event["type"] for event in _events(output)]
-    if not shown and not received:
+    kinds = [event["type"] for event in _events(output)]
+    if not kinds and not received:
         return 0
-    stored_before_shown = len([kind for kind in shown if kind in ("message", "tool_result")])
+    shown = kinds.count("message") + kinds.count("tool_result")
     sent = len(json.loads(received[-1])["messages"]) if received else 0
-    return max(len(story.first) + 1 + stored_before_shown, sent)
+    return max(len(story.first) + 1 + shown, sent)
 
 
 def _events(output: bytes) -> list[dict[str, Any]]:
@@ -323,7 +131,6 @@ def _sent(body: bytes, received: list[bytes]) -> Iterator[str]:
 def _messages_text(body: bytes) -> str:
     """Return the text of a request's messages as it was sent."""
     content = body.decode()
-    start = content.index('"messages":') + len('"messages":')
-    start += len(content[start:]) - len(content[start:].lstrip())
+    start = content.index("[", content.index('"messages":'))
     _, end = json.JSONDecoder().raw_decode(content, start)
     return content[start:end]

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -153,7 +154,7 @@ def test_the_messages_of_a_continued_session_begin_with_the_bytes_of_the_request
             assert bantam(server, *arguments, cwd=tmp_path).said == []
         bodies = [messages_of(request.body) for request in server.chat]
     assert len(bodies) == 5
-    for before, after in zip(bodies, bodies[1:], strict=False):
+    for before, after in pairwise(bodies):
         assert after.startswith(before)
         assert len(after) > len(before)
 
@@ -332,8 +333,8 @@ PRIVATE: Final = {(True, "0o700"), (False, "0o600")}
 def test_nobody_else_may_read_what_is_stored(tmp_path: Path, home: Path) -> None:
     (tmp_path / "p.txt").write_text("Go.")
     with LLMServer([write("a", "b"), shell("ls -laR .bantam"), text("A"), text("B")]) as server:
-        line = f"umask 0; bantam -o endpoint={server.url} p.txt && bantam -o endpoint={server.url} p.txt"
-        assert sh(line, cwd=tmp_path).returncode == 0
+        once = f"bantam -o endpoint={server.url} p.txt"
+        assert sh(f"umask 0; {once} && {once}", cwd=tmp_path).returncode == 0
         during = server.chat[2].json["messages"][-1]["content"]
     assert "journal" in during
     assert all(line.startswith("-rw-------") for line in during.splitlines() if ".js" in line)
@@ -358,7 +359,9 @@ def test_the_key_stands_in_no_file_of_the_home(tmp_path: Path, home: Path) -> No
                 {
                     "content": f"The key is {KEY}.",
                     "reasoning_content": f"{KEY}?",
-                    "reasoning_details": [{"type": "reasoning.text", "text": f"Hm, {KEY}"}],
+                    "reasoning_details": [
+                        {"type": "reasoning.text", "text": f"Hm, {KEY}", "index": 0}
+                    ],
                 }
             )[1:-1].encode(),
         )
@@ -484,12 +487,14 @@ def save_with_write_error(case: Mapping[str, Any], folder: Path) -> None:
 def two_instances(case: Mapping[str, Any], folder: Path) -> None:
     assert case["expect"]["lost_turns"] == 0
     own = project_id(folder)
-    with LLMServer([text("A", hold=True), text("B")]) as server:
-        with start("--json", *at(server.url), "-p", "one", cwd=folder) as process:
-            server.wait_for_stall()
-            second = bantam(server, "-p", "two", cwd=folder)
-            server.release()
-            first = ended(process)
+    with (
+        LLMServer([text("A", hold=True), text("B")]) as server,
+        start("--json", *at(server.url), "-p", "one", cwd=folder) as process,
+    ):
+        server.wait_for_stall()
+        second = bantam(server, "-p", "two", cwd=folder)
+        server.release()
+        first = ended(process)
     aside = f"another Bantam works on the session {own}; this one works on {own}-2"
     assert (first.session, first.said) == (own, [])
     assert (second.session, second.said) == (f"{own}-2", [aside])
@@ -587,6 +592,22 @@ def test_who_continues_a_session_in_use_goes_on_from_what_is_stored_in_a_place_o
 def _echo(asked: dict[str, Any], _: int) -> Reply:
     """Answer what the last prompt was."""
     return text(f"answer to {asked['messages'][-1]['content']}")
+
+
+def test_the_prompt_in_another_ones_hand_is_not_sent_again(
+    tmp_path: Path, home: Path, own: str
+) -> None:
+    with (
+        LLMServer([text("A", hold=True), text("B")]) as server,
+        start("--json", *at(server.url), "-p", "one", cwd=tmp_path) as process,
+    ):
+        server.wait_for_stall()
+        assert sessions(home) == {own: ["one"]}
+        bantam(server, "-c", "-p", "two", cwd=tmp_path)
+        assert server.chat[1].json["messages"][1:] == [{"role": "user", "content": "two"}]
+        server.release()
+        ended(process)
+    assert sessions(home) == {own: ["one", "A"], f"{own}-2": ["two", "B"]}
 
 
 @pytest.mark.parametrize("at_once", [2, 10])

@@ -1,5 +1,6 @@
 """One session's place on the disk: what it holds after every way in which a process can stop."""
 
+import errno
 import json
 import os
 import resource
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faults import make_shim
+from faults import calls, make_shim
 from processes import files_of_at_most
 from program import environment, run
 from test_messages import SYSTEM, calling, result, said, user
@@ -420,10 +421,10 @@ def test_where_no_file_can_have_two_names_the_old_one_is_renamed(
     keeper = (sys.executable, "-c", KEEPER, str(folder))
     recording = environment(tmp_path, **shim.recording(log, folder))
     assert run(program=keeper, cwd=tmp_path, env=recording).returncode == 0
-    numbers = [int(line.split()[0]) for line in log.read_text().splitlines() if "\tlink" in line]
+    (link,) = [call for call in calls(log) if call.name.startswith("link")]
     (folder / "s-20260102-030405.json").unlink()
     (folder / "s.journal").unlink()
-    failing = environment(tmp_path, **shim.failure(os.EX_OK + 1, numbers[0], folder))
+    failing = environment(tmp_path, **shim.failure(errno.EPERM, link.number, folder))
     done = run(program=keeper, cwd=tmp_path, env=failing)
     assert (done.returncode, done.stderr) == (0, b"")
     assert names(folder) == ["s-20260102-030405.json", "s.journal"]

@@ -253,6 +253,12 @@ def test_what_a_session_says_about_itself_may_be_absent_or_of_any_type() -> None
     assert parsed(json.dumps(members).encode()) == (About(), Conversation([user("u")]))
 
 
+@pytest.mark.parametrize("generation", [-1, 2**53 + 1, 1.5, "5"])
+def test_a_generation_that_is_no_number_of_things_is_the_first(generation: Any) -> None:
+    value = {"messages": [], "generation": generation}
+    assert parsed(json.dumps(value).encode())[0].generation == 0
+
+
 @pytest.mark.parametrize(
     ("value", "why"),
     [

@@ -448,12 +448,16 @@ def test_what_another_program_does_during_an_undo_is_not_lost(
     project.write("before", "more")
     project.write("a", "new", 0, ALL)
 
+    came: list[int] = []
+
     def interfere(look: int, _: Cancel) -> None:
         if look == at:
             set_content(file, mine)
+            came.append(look)
 
     report = put_back(project.log.last(), Looked(interfere))
-    assert content_of(file) == (mine if str(file) in dict(report.refused) else old)
+    assert content_of(file) == (mine if came else old)  # the last look is before the last step
+    assert (str(file) in dict(report.refused)) or not came or mine == old
     assert set(project.tree()) <= {"a"}
 
 

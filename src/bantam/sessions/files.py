@@ -11,11 +11,13 @@ import stat
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from bantam.core.messages import SURROGATES
 
+EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _GROUP_AND_OTHERS: Final = 0o077
 
 
@@ -67,6 +69,14 @@ def opened(path: Path, flags: int) -> int:
 def reader(path: Path) -> BinaryIO:
     """Return the regular file `path`, open for reading."""
     return os.fdopen(opened(path, os.O_RDONLY), "rb")
+
+
+def changed(state: os.stat_result) -> datetime:
+    """Return when a file was changed; `EPOCH` for what no calendar holds."""
+    try:
+        return datetime.fromtimestamp(state.st_mtime, UTC)
+    except (ValueError, OverflowError, OSError):
+        return EPOCH
 
 
 def write_at(fd: int, data: bytes, offset: int) -> None:

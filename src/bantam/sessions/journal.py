@@ -58,6 +58,10 @@ class Journal:
         """Forget what is here: the snapshot of that generation holds it."""
         os.ftruncate(self._fd, 0)
         self._size = 0
+        self.extend(generation)
+
+    def extend(self, generation: int) -> None:
+        """Let what is appended to an empty journal go on from the snapshot of that generation."""
         header = {"format": FORMAT, "version": VERSION, "generation": generation}
         self._header = encoded(header) + b"\n"
 

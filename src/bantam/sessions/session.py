@@ -190,13 +190,13 @@ class Session:
         return self._slot
 
     def _tell_fault(self, error: OSError) -> None:
-        fault = f"{error.strerror}: {error.filename or self.id}"
-        if fault == self._fault:
+        fault = error.strerror or str(error)
+        if fault == self._fault:  # one trouble, though each attempt may meet it at another file
             return
         self._fault = fault
         self.notices.append(
-            f"the session could not be stored: {fault}; the chat goes on, and each step tries "
-            "again (BANTAM_HOME can name another folder)"
+            f"the session could not be stored: {fault}: {error.filename or self.id}; the chat goes "
+            "on, and each step tries again (BANTAM_HOME can name another folder)"
         )
 
     def _stamped(self) -> About:

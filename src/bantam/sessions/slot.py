@@ -8,7 +8,6 @@ between the two is known by its generation and ignored. Until then the journal h
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -89,7 +88,7 @@ class Slot:
             )
         self._generation = loaded.about.generation
         if self._journal.is_empty:
-            self._journal.begin(self._generation)
+            self._journal.extend(self._generation)
         else:
             loaded.as_stored = False
         return loaded
@@ -126,7 +125,8 @@ class Slot:
 
 def held(folder: Path, session_id: str) -> Slot | None:
     """Return the slot of that name, None while another Bantam has it. Raises OSError."""
-    files.make_private(folder.parent)
+    if folder.parent.name == ".bantam":  # not one that BANTAM_HOME names, perhaps /tmp
+        files.make_private(folder.parent)
     files.make_private(folder)
     locked = journal.locked(journal_path(folder, session_id))
     return None if locked is None else Slot(folder, session_id, locked)
@@ -210,13 +210,15 @@ def _missing_results(conversation: Conversation) -> list[Message]:
 
 def _keep(path: Path, folder: Path, session_id: str) -> None:
     """Give the snapshot a second name, after the time of its last turn."""
-    when = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    when = files.changed(path.stat())
     name = f"{session_id}-{when:%Y%m%d-%H%M%S}"
-    for number in count(1):
-        other = snapshot_path(folder, name if number == 1 else f"{name}-{number}")
+    other, number = snapshot_path(folder, name), 1
+    while True:
         try:
             other.hardlink_to(path)
         except FileExistsError:
+            number += 1
+            other = snapshot_path(folder, f"{name}-{number}")
             continue
         except OSError:  # a file system without hard links
             path.rename(other)

@@ -30,7 +30,6 @@ from bantam.sessions.snapshot import About, Conversation, Damaged, TooNew
 _NAME: Final = re.compile(r"[A-Za-z0-9 _@][A-Za-z0-9 ._@-]{0,99}")
 _READ_WHOLE_BYTES: Final = 1024 * 1024  # of a file whose head does not tell: what a list may cost
 _SHOWN_NAMES: Final = 10
-_EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
 def home_of(environ: Mapping[str, str]) -> Path | None:
@@ -191,10 +190,13 @@ class Store:
 
     def _readable(self, session_id: str, tell: Tell, *, in_hand: bool = True) -> Loaded:
         try:
-            return self.stored(session_id, in_hand=in_hand)
+            loaded = self.stored(session_id, in_hand=in_hand)
         except Damaged as error:
             tell(str(error))
             return Loaded(About(), Conversation())
+        if loaded.damage:
+            tell(f"not all of the journal of {session_id} was taken: {loaded.damage}")
+        return loaded
 
     def _held(self, session_id: str) -> Slot | None:
         return slots.held(self._folder(), session_id)
@@ -252,11 +254,11 @@ def _differences(then: About, now: About) -> Iterator[str]:
 
 
 def _summary(path: Path) -> Summary:
-    when = _EPOCH
+    when = files.EPOCH
     try:
         with files.reader(path) as file:
             state = os.fstat(file.fileno())
-            when = datetime.fromtimestamp(state.st_mtime, UTC)
+            when = files.changed(state)
             about, count = _head(file, state.st_size)
     except (Damaged, TooNew) as error:
         return Summary(path.stem, when, None, About(), str(error))

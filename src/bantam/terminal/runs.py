@@ -21,7 +21,7 @@ from bantam.core.errors import BantamError, ConfigError, ExitStatus
 from bantam.core.events import Event
 from bantam.core.redaction import Redaction
 from bantam.core.settings import parse
-from bantam.sessions.snapshot import About
+from bantam.sessions.snapshot import About, Damaged
 from bantam.sessions.store import Store, home_of, project_id
 from bantam.terminal.arguments import Options
 from bantam.terminal.oneshot import DEMO, Show, demo_prompt, json_lines, plain, run
@@ -70,11 +70,23 @@ def _memory(options: Options, config: Config, surroundings: Surroundings) -> Mem
     if options.resume is None and not options.continues:
         return ListLog() if options.no_session else store.fresh(name, about)
     if options.no_session:
-        return ListLog(store.stored(name).conversation.messages)
+        return _copy(options, store, name)
     session = store.resumed(name, about)
     if not session.messages:
         _has_nothing(options, session)
     return session
+
+
+def _copy(options: Options, store: Store, name: str) -> ListLog:
+    """Return a stored conversation that goes on unstored."""
+    log = ListLog()
+    try:
+        log.messages += store.stored(name).conversation.messages
+    except Damaged as error:
+        log.notices.append(str(error))
+    if not log.messages:
+        _has_nothing(options, log)
+    return log
 
 
 def _name(options: Options, store: Store, surroundings: Surroundings) -> str:

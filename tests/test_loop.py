@@ -8,7 +8,6 @@ from fakes import RecordingLog, ScriptedModel
 from processes import eventually, running, unique_seconds, zombie_children
 
 from bantam.agent.loop import Approve, run_turn
-from bantam.core.messages import unanswered
 from bantam.core.cancel import Cancel
 from bantam.core.errors import BudgetSpent, Interrupted, ModelError, ToolError, Unavailable
 from bantam.core.events import (
@@ -25,7 +24,7 @@ from bantam.core.events import (
     ToolStarted,
     Turn,
 )
-from bantam.core.messages import INTERRUPTED_RESULT, Answer, Message, Role, ToolCall
+from bantam.core.messages import INTERRUPTED_RESULT, Answer, Message, Role, ToolCall, unanswered
 from bantam.core.repair import repaired
 from bantam.tools.executors.local import LocalExecutor
 from bantam.tools.shell import shell_tool

@@ -137,6 +137,34 @@ def test_names_of_undone_files_cannot_act_on_a_terminal(project: Path) -> None:
     assert ended.stdout == b"removed a\\n[2Jb.txt\n"
 
 
+# -- a stored session that is not written -------------------------------------------------------
+
+
+def test_no_session_goes_on_from_a_session_and_leaves_it_as_it_is(project: Path) -> None:
+    with LLMServer([text("One."), text("Two.")]) as server:
+        worked(server, project, "First.")
+        before = stored(project).read_bytes()
+        bantam(project, *at(server.url), "--no-session", "-c", "-p", "Second.")
+        said = [m["content"] for m in server.chat[-1].json["messages"][1:]]
+    assert said == ["First.", "One.", "Second."]
+    assert stored(project).read_bytes() == before
+
+
+def test_with_no_session_a_damaged_one_is_told_and_left_where_it_is(project: Path) -> None:
+    with LLMServer([text("One."), text("Two.")]) as server:
+        worked(server, project)
+        stored(project).write_text("{")
+        new = bantam(project, *at(server.url), "--no-session", "-c", "-p", "x")
+        named = bantam(
+            project, *at(server.url), "--no-session", "-r", project_id(project), "-p", "x"
+        )
+    assert (new.returncode, new.stdout) == (0, b"Two.")
+    assert b"cannot be read: " in new.stderr
+    assert (named.returncode, named.stdout) == (1, b"")
+    assert b"cannot be read: " in named.stderr
+    assert stored(project).read_text() == "{"
+
+
 # -- replay -----------------------------------------------------------------------------------
 
 

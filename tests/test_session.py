@@ -34,7 +34,7 @@ CHANGE = Change("/f", "0" * 64, "1" * 64, 0o644, 0, 1, b"old")
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    return tmp_path / "home"
+    return tmp_path / ".bantam"
 
 
 def clock() -> Callable[[], datetime]:

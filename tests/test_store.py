@@ -19,6 +19,7 @@ from users import NOBODY, open_folder, ordinary_user
 
 from bantam.core.errors import ConfigError
 from bantam.core.messages import NOT_RUN_RESULT, Message
+from bantam.sessions import files
 from bantam.sessions import slot as slots
 from bantam.sessions.session import Session
 from bantam.sessions.snapshot import About, Conversation, Damaged, TooNew
@@ -32,7 +33,7 @@ NEWER = '{"format": "bantam-session", "version": 2, "messages": []}'
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    return tmp_path / "home"
+    return tmp_path / ".bantam"
 
 
 def store_in(home: Path | None, now: datetime = NOW) -> Store:
@@ -317,6 +318,20 @@ def test_files_that_others_could_read_are_private_once_they_were_looked_at(home:
     store_in(home).resumed("s").close()
     assert mode(home / "sessions" / "s.json") == 0o600
     assert (mode(home), mode(home / "sessions")) == (0o700, 0o700)
+
+
+def test_a_home_that_has_another_use_keeps_its_mode(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o755)
+    store(shared, "s", user("u"))
+    assert (mode(shared), mode(shared / "sessions")) == (0o755, 0o700)
+
+
+@pytest.mark.parametrize("seconds", [2**60, -(2**60)])
+def test_a_time_that_no_calendar_holds_is_the_first_one(seconds: int) -> None:
+    state = os.stat_result((0o600, 0, 0, 1, 0, 0, 0, seconds, seconds, seconds))
+    assert files.changed(state) == files.EPOCH
 
 
 # -- going on from one ------------------------------------------------------------------------

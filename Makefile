@@ -45,6 +45,7 @@ check: lint test coverage
 bench: .venv/ready
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/interrupts.py 10
+	$(BIN)/python benchmarks/sessions.py
 
 generate: .venv/ready
 	$(BIN)/python scripts/generate.py

@@ -17,7 +17,7 @@ from processes import files_of_at_most
 from program import environment, start
 
 from bantam.sessions import files
-from bantam.sessions.journal import FORMAT, Journal, locked, parsed
+from bantam.sessions.journal import FORMAT, Journal, Lines, left_behind, locked, parsed
 
 HEADER = b'{"format": "bantam-journal", "version": 1, "generation": 3}\n'
 LINE = b'{"message": {"role": "user"}}\n'
@@ -246,6 +246,24 @@ def test_another_process_holds_it_until_it_is_killed(tmp_path: Path) -> None:
     journal.close(remove=True)
 
 
+def test_a_journal_is_read_if_nobody_holds_it_and_free_again_then(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    with pytest.raises(FileNotFoundError):
+        left_behind(path)
+    assert not path.exists()
+    journal = held(path)
+    journal.begin(3)
+    journal.append(LINE)
+    before = open_files()
+    assert left_behind(path) == Lines()
+    assert open_files() == before
+    journal.close(remove=False)
+    for _ in range(2):
+        assert left_behind(path) == Lines(3, [ENTRY])
+    assert path.read_bytes() == HEADER + LINE
+    held(path).close(remove=True)
+
+
 def test_who_gets_none_holds_no_file_open(tmp_path: Path) -> None:
     first = held(tmp_path / "j")
     before = open_files()
@@ -323,12 +341,32 @@ def test_nobody_else_can_read_it(tmp_path: Path, mode: int | None) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to("/dev/null")])
+NOT_REGULAR = [
+    Path.mkdir,
+    os.mkfifo,
+    lambda path: path.symlink_to("/dev/null"),
+    lambda path: path.symlink_to(path),
+]
+
+
+@pytest.mark.parametrize("make", NOT_REGULAR)
 def test_what_is_no_regular_file_is_refused_at_once(
     tmp_path: Path, make: Callable[[Path], object]
 ) -> None:
     make(tmp_path / "j")
     before = open_files()
-    with pytest.raises(OSError, match=r"not a regular file|Is a directory"):
-        locked(tmp_path / "j")
+    refused = "not a regular file|Is a directory|Too many levels of symbolic links"
+    for use in (locked, left_behind):
+        with pytest.raises(OSError, match=refused):
+            use(tmp_path / "j")
     assert open_files() == before
+
+
+def test_a_link_to_another_file_is_refused_and_that_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / "mine").chmod(0o644)
+    (tmp_path / "j").symlink_to("mine")
+    with pytest.raises(OSError, match="Too many levels of symbolic links"):
+        locked(tmp_path / "j")
+    assert (tmp_path / "mine").read_text() == "mine"
+    assert stat.S_IMODE((tmp_path / "mine").stat().st_mode) == 0o644

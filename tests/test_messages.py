@@ -471,6 +471,12 @@ def test_arguments_that_another_program_stored_as_an_object_become_text() -> Non
     )
 
 
+def test_a_developer_s_message_is_a_system_message() -> None:
+    message = from_api({"role": "developer", "content": "S"})
+    assert message == SYSTEM
+    assert to_api(message) == {"role": "system", "content": "S"}
+
+
 @pytest.mark.parametrize(
     "api",
     [
@@ -480,7 +486,7 @@ def test_arguments_that_another_program_stored_as_an_object_become_text() -> Non
         ["role", "user"],
         {},
         {"role": None},
-        {"role": "developer"},
+        {"role": "king"},
         {"role": ["user"]},
         {"role": "user", "content": 5},
         {"role": "user", "content": {"text": "a"}},

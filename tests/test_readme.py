@@ -33,7 +33,7 @@ def test_the_table_of_exit_statuses_is_the_codes() -> None:
 _SESSION = json.dumps([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hi."}])
 # What a line prints that asks no model.
 _OWN_WORDS = {
-    "--undo": "the last turn wrote no files",
+    "--undo": "there is nothing to undo",
     "--replay": "no difference: turns: 1; answers: 1; tool results: 0",
 }
 
@@ -56,7 +56,7 @@ def test_a_python_snippet_runs(snippet: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [line for block in snippets("sh") for line in block.splitlines() if "bantam" in line]
+    "line", [line for block in snippets("sh") for line in block.splitlines() if "bantam" in line.replace(".bantam", "")]
 )
 def test_a_shell_line_works(line: str, tmp_path: Path) -> None:
     bin_folder = tmp_path / "bin"
@@ -72,7 +72,7 @@ def test_a_shell_line_works(line: str, tmp_path: Path) -> None:
     (tmp_path / "prompt.txt").write_text("Say hello.")
     sessions = tmp_path / ".bantam" / "sessions"
     sessions.mkdir(parents=True)
-    (sessions / "NAME.json").write_text(_SESSION)
+    (sessions / "ID.json").write_text(_SESSION)
     subprocess.run(["git", "init", "-q", "."], cwd=tmp_path, check=True)
     with LLMServer([text("Hello.")]) as server:
         (tmp_path / ".bantam.cfg").write_text(f"endpoint={server.url}\n")

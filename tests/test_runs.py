@@ -87,8 +87,12 @@ def test_undo_again_goes_back_one_turn_more(project: Path) -> None:
         for _ in range(3):
             worked(server, project)
     said = [bantam(project, "--undo").stdout.decode().strip() for _ in range(4)]
-    nothing = "the last turn wrote no files"
-    assert said == [nothing, "put back a.txt", "removed a.txt", nothing]
+    assert said == [
+        "the last turn wrote no files; undo again for the one before",
+        "put back a.txt",
+        "removed a.txt",
+        "there is nothing to undo",
+    ]
     assert not (project / "a.txt").exists()
 
 
@@ -120,13 +124,16 @@ def test_undo_takes_a_session_by_name_and_none_that_is_at_work(project: Path) ->
             refused = bantam(project, "--undo")
             busy.send_signal(signal.SIGINT)
             busy.communicate()
-    assert refused.returncode == 1
-    assert b"another Bantam works on it" in refused.stderr
+    assert (refused.returncode, refused.stdout) == (1, b"")
+    assert refused.stderr == (
+        f"bantam: another Bantam works on the session {project_id(project)}; end it first\n".encode()
+    )
+    assert [path.suffix for path in stored(project).parent.iterdir()] == [".json", ".undo"]
 
 
 def test_without_a_session_there_is_nothing_to_undo(project: Path) -> None:
     ended = bantam(project, "--undo")
-    assert (ended.returncode, ended.stdout) == (0, b"the last turn wrote no files\n")
+    assert (ended.returncode, ended.stdout) == (0, b"there is nothing to undo\n")
     assert not stored(project).exists()
 
 
@@ -171,7 +178,7 @@ def test_with_no_session_a_damaged_one_is_told_and_left_where_it_is(project: Pat
 def replies() -> list[Reply]:
     return [
         write("a.sh", "echo $1\n"),
-        shell("sh a.sh one; pwd", start=2),
+        shell("sh a.sh one; pwd; basename $PWD; env | grep BANTAM_C; ls ..", start=2),
         text("Done."),
         shell("cat a.sh", start=3),
         text("Done again."),
@@ -189,7 +196,7 @@ def test_a_session_runs_again_as_it_did(project: Path) -> None:
     assert ended.stdout == b"no difference: turns: 2; answers: 5; tool results: 3\n"
     assert not (project / "a.sh").exists()
     assert stored(project).read_bytes() == before
-    folder = ended.stderr.decode().partition("running it again in ")[2].partition("\n")[0]
+    folder = ended.stderr.decode().partition("for real, in ")[2].partition("\n")[0]
     assert (Path(folder) / "a.sh").read_text() == "echo $1\n"
 
 
@@ -212,6 +219,25 @@ def test_the_first_difference_is_shown_with_its_place(project: Path) -> None:
     assert b"echo more" not in ended.stderr
 
 
+def test_a_file_outside_of_the_project_is_not_written_again(project: Path) -> None:
+    outside = project.parent / "outside.txt"
+    with LLMServer([write(str(outside), "x"), write("../beside", "y"), text("Done.")]) as server:
+        worked(server, project)
+    ended = bantam(project, "--replay", project_id(project))
+    assert (
+        ended.stdout == b"no difference: turns: 1; answers: 3; tool results: 0; not run again: 2\n"
+    )
+    assert (outside.read_text(), (project.parent / "beside").read_text()) == ("x", "y")
+
+
+def test_a_session_without_answers_cannot_be_run_again(project: Path) -> None:
+    stored(project).parent.mkdir(parents=True)
+    stored(project).write_text('[{"role": "user", "content": "hi"}]')
+    ended = bantam(project, "--replay", project_id(project))
+    assert (ended.returncode, ended.stdout) == (1, b"")
+    assert b"holds no answer" in ended.stderr
+
+
 def test_what_was_interrupted_is_not_run_again(project: Path) -> None:
     with (
         LLMServer([shell("touch ran; sleep 60")]) as server,
@@ -222,7 +248,9 @@ def test_what_was_interrupted_is_not_run_again(project: Path) -> None:
         busy.communicate()
     ended = bantam(project, "--replay", project_id(project))
     assert ended.returncode == 0
-    assert b"1 taken from the recording" in ended.stdout
+    assert (
+        ended.stdout == b"no difference: turns: 1; answers: 1; tool results: 0; not run again: 1\n"
+    )
 
 
 def test_a_replay_can_be_interrupted(project: Path) -> None:
@@ -253,6 +281,12 @@ def test_a_replay_of_nothing_is_wrong_usage(project: Path) -> None:
         (("--replay", "x", "-"), "--replay takes no prompt"),
         (("--undo", "--demo"), "--demo and --undo were given"),
         (("--undo", "--json"), "--undo has no events"),
+        (("--undo", "--no-session"), "--undo changes the session"),
+        (("--replay", "x", "-c"), "--replay goes on from no session"),
+        (("--demo", "-r", "x"), "--demo goes on from no session"),
+        (("--undo", "-o", "timeout=x"), "timeout"),
+        (("--replay", ""), "the id of the session is empty"),
+        (("-r", "", "-p", "x"), "the id of the session is empty"),
         (("-c", "-r", "x", "-p", "y"), "-c and -r were given"),
         (("--replay",), "--replay: expected one argument"),
     ],

@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,7 +21,8 @@ from bantam.core.changes import Change
 from bantam.core.events import UsageReport
 from bantam.core.messages import NOT_RUN_RESULT, UNKNOWN_RESULT, Message, Role, ToolCall
 from bantam.core.redaction import Redaction
-from bantam.sessions import journal
+from bantam.sessions import journal, slot
+from bantam.sessions.journal import Lines
 from bantam.sessions.session import Session
 from bantam.sessions.slot import Loaded
 from bantam.sessions.snapshot import About
@@ -54,7 +56,11 @@ def fresh(home: Path | None) -> Session:
 
 
 def on_disk(home: Path, session_id: str = ID) -> Loaded:
-    return store_in(home).stored(session_id)
+    """Return what the files of a session, whoever holds it, hold together."""
+    folder = home / "sessions"
+    path = slot.journal_path(folder, session_id)
+    lines = journal.parsed(path.read_bytes()) if path.exists() else Lines()
+    return slot.read(folder, session_id, lines)
 
 
 def stored(home: Path, session_id: str = ID) -> list[Message]:
@@ -114,7 +120,11 @@ def test_every_message_is_on_the_disk_when_append_returns(home: Path) -> None:
         assert stored(home)[: len(session.messages)] == list(session.messages)
     assert session.messages[0] == SYSTEM
     assert len(snapshot(home)["messages"]) == 2
-    assert [list(entry) for entry in entries(home)] == [["message"]] * 5
+    assert [list(entry) for entry in entries(home)] == [
+        *[["message"]] * 3,
+        ["message", "turn"],
+        ["message"],
+    ]
 
 
 def test_a_call_is_known_to_have_started_before_it_can_have_an_effect(home: Path) -> None:
@@ -241,12 +251,25 @@ def test_a_session_that_is_not_there_leaves_nothing_unless_it_is_used(home: Path
     assert snapshot(home)["project"] == "/p"
 
 
-def test_a_system_message_is_put_first_once(home: Path) -> None:
-    session = fresh(home)
-    session.begin(Message(Role.SYSTEM, "another"))
-    assert list(session.messages) == [SYSTEM]
-    session.append(user("u"))
-    session.close()
+def test_a_session_without_a_place_that_nobody_asks_anything_writes_nothing_at_its_end(
+    home: Path,
+) -> None:
+    with open_folder() as folder:
+        session = fresh(folder / "home")
+        session.append(user("u"))
+        session.close()
+        sessions = folder / "home" / "sessions"
+        with belonging_to_an_ordinary_user(folder), ordinary_user():
+            sessions.chmod(0o500)
+            again = store_in(folder / "home").resumed(ID, ABOUT)
+            sessions.chmod(0o700)
+            again.close()
+            assert again.notices == []
+        assert names(folder / "home") == ["s.json"]
+        assert snapshot(folder / "home")["generation"] == 1
+
+
+def test_a_system_message_is_put_first(home: Path) -> None:
     without = store_in(home).fresh("other", ABOUT)
     without.append(user("u"))
     without.append(said("a"))
@@ -304,7 +327,11 @@ def test_a_conversation_goes_on_where_a_crash_cut_it_off(home: Path) -> None:
     again.append(said("well"))
     again.close()
     assert names(copy) == ["s.json"]
-    assert again.notices == []
+    assert again.notices == [
+        "the last run of this session was cut off in shell_exec: check what that did, it may "
+        "still run"
+    ]
+    assert store_in(copy).resumed(ID, ABOUT).notices == []
 
 
 def test_what_a_crash_left_is_stored_as_a_snapshot_even_if_nothing_is_added(home: Path) -> None:
@@ -323,8 +350,41 @@ def test_a_resumed_conversation_that_was_whole_goes_on_in_the_journal(home: Path
     session.close()
     again = store_in(home).resumed(ID, ABOUT)
     again.append(user("v"))
-    assert [list(entry) for entry in entries(home)] == [["message"]]
+    assert entries(home) == [{"message": {"role": "user", "content": "v"}, "turn": 2}]
     assert stored(home) == [SYSTEM, user("u"), user("v")]
+
+
+# -- turns and notes --------------------------------------------------------------------------
+
+
+def test_each_prompt_begins_a_turn_and_a_note_begins_none(home: Path) -> None:
+    session = fresh(home)
+    assert session.turns == 0
+    session.append(user("one"))
+    session.append(said("1"))
+    session.note("a note")
+    assert session.turns == 1
+    assert [on_disk(home).conversation.turns, snapshot(home)["turns"]] == [1, 1]
+    session.append(user("two"))
+    assert [on_disk(home).conversation.turns, snapshot(home)["turns"]] == [2, 1]
+    assert [entry.get("turn") for entry in entries(home)] == [None, None, 2]
+    assert store_in(after_a_crash(home)).resumed(ID, ABOUT).turns == 2
+    session.close()
+    assert snapshot(home)["turns"] == 2
+    again = store_in(home).resumed(ID, ABOUT)
+    again.append(user("three"))
+    assert again.turns == 3
+
+
+def test_a_note_is_stored_and_closed_with_as_any_message(home: Path) -> None:
+    session = fresh(home)
+    session.append(user("u"))
+    session.append(said("a"))
+    session.note("a note")
+    assert stored(home) == [SYSTEM, user("u"), said("a"), user("a note")]
+    session.close()
+    assert stored(home) == list(session.messages)
+    assert names(home) == ["s.json"]
 
 
 # -- two at once ------------------------------------------------------------------------------
@@ -359,6 +419,68 @@ def test_a_second_bantam_that_resumes_starts_from_a_copy_without_the_turn_in_han
     assert second.notices == ["another Bantam works on the session s; this one works on s-2"]
     assert stored(home, "s-2") == [SYSTEM, user("one"), said("1"), user("two")]
     assert stored(home) == [SYSTEM, user("one"), said("1"), user("in hand")]
+    assert snapshot(home, "s-2")["summary"] == "one"
+
+
+def test_a_second_bantam_that_resumes_goes_on_with_what_is_stored_in_its_own_place(
+    home: Path,
+) -> None:
+    first = fresh(home)
+    first.append(user("one"))
+    first.append(said("1"))
+    first.finish()
+    for text in ("two", "three"):
+        second = store_in(home).resumed(ID, ABOUT)
+        second.append(user(text))
+        second.append(said(text))
+        assert second.notices == ["another Bantam works on the session s; this one works on s-2"]
+        second.close()
+    assert [m.content for m in stored(home, "s-2")] == [
+        "S",
+        *["one", "1"],
+        *["two"] * 2,
+        *["three"] * 2,
+    ]
+    assert names(home) == ["s-2.json", "s.journal", "s.json"]
+
+
+def test_a_third_bantam_that_resumes_has_a_place_of_its_own_too(home: Path) -> None:
+    first = fresh(home)
+    first.append(user("one"))
+    first.append(said("1"))
+    first.finish()
+    second, third = (store_in(home).resumed(ID, ABOUT) for _ in range(2))
+    assert (second.id, third.id) == ("s-2", "s-3")
+    assert list(second.messages) == list(third.messages) == list(first.messages)
+
+
+def test_of_a_session_in_use_that_has_no_answer_yet_nothing_is_taken(home: Path) -> None:
+    first = fresh(home)
+    first.append(user("one"))
+    unused = store_in(home).resumed(ID, ABOUT)
+    assert (unused.id, list(unused.messages)) == ("s-2", [])
+    unused.close()
+    assert names(home) == ["s.journal", "s.json"]
+    second = store_in(home).resumed(ID, ABOUT)
+    second.begin(SYSTEM)
+    second.append(user("two"))
+    assert second.notices == ["another Bantam works on the session s; this one works on s-2"]
+    assert stored(home, "s-2") == [SYSTEM, user("two")]
+    assert snapshot(home, "s-2")["summary"] == "two"
+
+
+def test_the_turn_that_a_crash_cut_off_in_a_place_of_its_own_is_told_there(home: Path) -> None:
+    first, second = fresh(home), fresh(home)
+    first.append(user("one"))
+    second.append(user("two"))
+    second.append(calling("a"))
+    second.started(ToolCall("a", "shell_exec", "{}"))
+    copy = after_a_crash(home)
+    assert journal.locked(copy / "sessions" / "s.journal") is not None
+    again = store_in(copy).resumed(ID, ABOUT)
+    assert again.id == "s-2"
+    assert list(again.messages) == [*second.messages, result("a", UNKNOWN_RESULT)]
+    assert len(again.notices) == 2
 
 
 # -- keys -------------------------------------------------------------------------------------
@@ -366,7 +488,6 @@ def test_a_second_bantam_that_resumes_starts_from_a_copy_without_the_turn_in_han
 
 def test_no_key_of_the_user_is_stored_or_sent(home: Path) -> None:
     session = fresh(home)
-    session.begin(SYSTEM)
     text = f"a {KEY} b"
     arguments = json.dumps({"command": f"echo {KEY}"})
     call = ToolCall("a", "shell_exec", arguments, {"sig": ["x", {KEY[:3]: KEY}, 5]})
@@ -393,7 +514,7 @@ def test_no_key_of_the_user_is_stored_or_sent(home: Path) -> None:
 # -- a disk that does not follow --------------------------------------------------------------
 
 FULL = (
-    "the session could not be stored: File too large: s; the chat goes on, and each step tries "
+    "the session could not be stored: File too large: s; the work goes on, and each step tries "
     "again (BANTAM_HOME can name another folder)"
 )
 AGAIN = "the session is stored again, as s"
@@ -433,6 +554,22 @@ def test_a_disk_that_is_full_in_the_middle_of_a_turn_damages_nothing(home: Path)
     again = store_in(home).resumed(ID, ABOUT)
     assert list(again.messages) == [*before, result("a", NOT_RUN_RESULT)]
     assert again.notices == []
+
+
+def test_what_could_not_be_stored_is_not_stored_beside_itself_when_it_is_closed_twice(
+    home: Path,
+) -> None:
+    session = fresh(home)
+    session.append(user("u"))
+    session.append(said("a"))
+    size = (home / "sessions" / "s.journal").stat().st_size
+    with files_of_at_most(size):
+        session.append(said("x" * 2 * size))
+        session.close()
+        session.close()
+    assert names(home) == ["s.journal", "s.json"]
+    assert session.notices == [FULL]
+    assert stored(home) == [SYSTEM, user("u"), said("a")]
 
 
 def test_trouble_that_comes_back_is_told_again(home: Path) -> None:
@@ -513,7 +650,9 @@ def test_a_home_that_is_no_folder_is_told_once(home: Path, make: Callable[[Path]
     session.append(said("a"))
     session.close()
     assert len(session.notices) == 1
-    assert f"File exists: {home};" in session.notices[0]
+    assert re.search(
+        f"(File exists|Not a directory): {home}(/sessions)?; the work goes on", session.notices[0]
+    )
     home.unlink()
     session.append(user("v"))
     assert session.notices[1:] == [AGAIN]
@@ -596,10 +735,10 @@ def test_what_puts_files_back_is_kept_beside_the_session(home: Path) -> None:
     session.started(ToolCall("a", "shell_exec", '{"command": '))
     session.started(ToolCall("a", "shell_exec", '{"command": 5}'))
     session.note("that was well")
-    assert session.undo.last().changes == (CHANGE,)
-    assert session.undo.last().commands == ("ls",)
+    assert session.undo.last(session.turns).changes == (CHANGE,)
+    assert session.undo.last(session.turns).commands == ("ls",)
     session.append(user("v"))
-    assert session.undo.last().changes == ()
+    assert session.undo.last(session.turns).changes == ()
     session.close()
     assert session.undo is None
     assert session.notices[1:] == []
@@ -620,10 +759,9 @@ def test_a_change_that_cannot_be_kept_is_told_and_the_chat_goes_on(home: Path) -
 
 
 def test_a_session_and_a_list_are_memories(home: Path) -> None:
-    memories: list[Memory] = [fresh(home), ListLog([user("u")])]
+    memories: list[Memory] = [store_in(home).fresh(ID, ABOUT), ListLog([user("u")])]
     for memory in memories:
         memory.begin(SYSTEM)
-        memory.begin(Message(Role.SYSTEM, "another"))
         memory.append(said("a"))
         memory.started(ToolCall("a", "shell_exec", "{}"))
         memory.count(cost(1))

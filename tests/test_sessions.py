@@ -474,9 +474,11 @@ def damaged_file(case: Mapping[str, Any], folder: Path) -> None:
 def save_with_write_error(case: Mapping[str, Any], folder: Path) -> None:
     own = project_id(folder)
     path = store_file(folder / ".bantam", own, case["file_text"].encode())
+    # Bytecode would be cut as well, and stay.
+    env = environment(folder, PYTHONDONTWRITEBYTECODE="1")
     with LLMServer([text("A" * 4000)]) as server:
         words = ("--json", *at(server.url), "-c", "-p", "one")
-        process = run(*words, cwd=folder, program=_files_of_at_most(1))
+        process = run(*words, cwd=folder, env=env, program=_files_of_at_most(1))
     ran = shown(process.returncode, process.stdout, process.stderr)
     assert (ran.status, ran.done["text"]) == (0, "A" * 4000)
     assert [line.split(": ")[0] for line in ran.said] == ["the session could not be stored"]

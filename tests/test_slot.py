@@ -7,6 +7,7 @@ import resource
 import shutil
 import stat
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -146,6 +147,60 @@ def test_a_stale_journal_that_is_damaged_is_ignored_too(folder: Path) -> None:
     assert names(folder) == ["s.journal", "s.json"]
 
 
+@pytest.mark.parametrize("generation", [1, 5, 6])
+def test_a_journal_of_any_older_generation_is_ignored_silently(
+    folder: Path, generation: int
+) -> None:
+    store(folder, user("u"), entries=entry(said("a")))
+    log = (folder / "s.journal").read_bytes()
+    old = log.replace(b'"generation": 1', b'"generation": %d' % generation)
+    (folder / "s.journal").write_bytes(old)
+    newer = json.loads((folder / "s.json").read_bytes()) | {"generation": 7}
+    (folder / "s.json").write_text(json.dumps(newer))
+    found = loaded(folder)
+    assert (found.conversation.messages, found.as_stored) == ([user("u")], False)
+    assert names(folder) == ["s.journal", "s.json"]
+
+
+def test_the_next_generation_is_above_that_of_the_snapshot_and_of_the_journal(
+    folder: Path,
+) -> None:
+    store(folder, user("u"), entries=entry(said("a")))
+    newer = (folder / "s.journal").read_bytes().replace(b'"generation": 1', b'"generation": 7')
+    (folder / "s.journal").write_bytes(newer)
+    notices: list[str] = []
+    slot = slot_in(folder)
+    slot.load(notices.append)
+    slot.save(About(), Conversation([user("u"), said("b")]))
+    slot.release(remove=True)
+    assert generation_of(folder / "s.json") == 8
+    # As a kill between the two leaves it: it must not fit to the snapshot now.
+    (folder / "s.journal").write_bytes(newer)
+    assert loaded(folder).conversation.messages == [user("u"), said("b")]
+
+
+@pytest.mark.parametrize("damage", [lambda path: path.write_text("{"), Path.unlink])
+def test_a_journal_without_its_snapshot_is_copied_aside_once_and_fits_to_no_later_one(
+    folder: Path, damage: Callable[[Path], Any]
+) -> None:
+    store(folder, user("u"), entries=entry(said("old turn")))
+    log = (folder / "s.journal").read_bytes()
+    damage(folder / "s.json")
+    notices: list[str] = []
+    for _ in range(3):
+        slot = slot_in(folder)
+        slot.load(notices.append)
+        slot.release(remove=False)
+    assert [path.read_bytes() for path in folder.glob("s.journal.damaged*")] == [log]
+    assert (folder / "s.journal").read_bytes() == b""
+    assert len([notice for notice in notices if "s.journal.damaged" in notice]) == 1
+    slot = slot_in(folder)
+    slot.load(pytest.fail)
+    slot.save(About(), Conversation([user("new")]))
+    slot.release(remove=False)
+    assert loaded(folder).conversation.messages == [user("new")]
+
+
 def test_a_journal_of_another_generation_is_set_aside_and_told(folder: Path) -> None:
     store(folder, user("u"), entries=entry(said("a")))
     strange = (folder / "s.journal").read_bytes().replace(b'"generation": 1', b'"generation": 7')
@@ -164,7 +219,7 @@ def test_a_damaged_snapshot_is_set_aside_and_told(folder: Path) -> None:
         (folder / "s.json").write_text("[" * (number + 1))
         found = loaded(
             folder,
-            "the session s is damaged: Expecting value: line 1 column "
+            "the session s is damaged: it is no JSON: Expecting value: line 1 column "
             f"{number + 2} (char {number + 1}); it was set aside as {name}",
         )
         assert found.conversation == Conversation()
@@ -269,6 +324,7 @@ def test_a_call_that_a_crash_cut_off_has_a_result_that_says_what_is_known(
     ids = [call.id for call in whole[2].tool_calls] if len(texts) else []
     assert [note.tool_call_id for note in notes] == ids[len(ids) - len(notes) :]
     assert not found.conversation.started
+    assert found.cut_off == ("shell_exec" if started and texts else "")
     assert found.as_stored is (in_snapshot and not started and not notes)
 
 
@@ -391,7 +447,7 @@ def test_of_a_damaged_session_both_files_are_kept(folder: Path) -> None:
     (folder / "s.json").write_text("{")
     replaced(
         folder,
-        "the session s is damaged: Expecting property name enclosed in double quotes: line 1 "
+        "the session s is damaged: it is no JSON: Expecting property name enclosed in double quotes: line 1 "
         "column 2 (char 1); it was set aside as s.json.damaged",
         "not all of the journal of s was taken: its snapshot is damaged; it is in "
         "s.journal.damaged",
@@ -411,7 +467,7 @@ def test_of_a_session_of_a_newer_version_both_files_are_kept(folder: Path) -> No
     assert (folder / "s.journal.damaged").read_bytes() == log
 
 
-def test_where_no_file_can_have_two_names_the_old_one_is_renamed(
+def test_where_no_file_can_have_two_names_the_old_one_is_copied(
     folder: Path, tmp_path: Path
 ) -> None:
     store(folder, user("old"))
@@ -427,8 +483,147 @@ def test_where_no_file_can_have_two_names_the_old_one_is_renamed(
     failing = environment(tmp_path, **shim.failure(errno.EPERM, link.number, folder))
     done = run(program=keeper, cwd=tmp_path, env=failing)
     assert (done.returncode, done.stderr) == (0, b"")
-    assert names(folder) == ["s-20260102-030405.json", "s.journal"]
-    assert (folder / "s-20260102-030405.json").read_bytes() == old
+    assert names(folder) == ["s-20260102-030405.json", "s.journal", "s.json"]
+    for name in ("s-20260102-030405.json", "s.json"):
+        assert (folder / name).read_bytes() == old
+
+
+def test_what_puts_files_back_goes_with_the_conversation_that_it_belongs_to(folder: Path) -> None:
+    store(folder, user("old"))
+    dated(folder)
+    (folder / "s.undo").write_text("old")
+    slot = slot_in(folder)
+    slot.make_room(pytest.fail)
+    assert names(folder) == [
+        "s-20260102-030405.json",
+        "s-20260102-030405.undo",
+        "s.journal",
+        "s.json",
+    ]
+    assert (folder / "s-20260102-030405.undo").read_text() == "old"
+    slot.release(remove=True)
+    # The run that made that room could not be stored, but it wrote a file.
+    (folder / "s.undo").write_text("of no session")
+    replaced(folder)
+    assert names(folder) == [
+        "s-20260102-030405.json",
+        "s-20260102-030405.undo",
+        "s.journal",
+        "s.json",
+    ]
+    assert (folder / "s-20260102-030405.undo").read_text() == "old"
+    assert read(folder, "s-20260102-030405", Lines()).conversation.messages == [user("old")]
+
+
+def test_where_room_was_made_only_in_part_it_is_made_whole(folder: Path) -> None:
+    store(folder, user("old"))
+    dated(folder)
+    (folder / "s-20260102-030405.undo").write_text("old")  # the snapshot's turn had not come
+    replaced(folder)
+    assert names(folder)[:2] == ["s-20260102-030405.json", "s-20260102-030405.undo"]
+    assert (folder / "s-20260102-030405.undo").read_text() == "old"
+
+
+def test_a_second_name_elsewhere_is_none_under_which_the_conversation_is_kept(
+    folder: Path,
+) -> None:
+    store(folder, user("old"))
+    dated(folder)
+    (folder / "mine.json").hardlink_to(folder / "s.json")
+    (folder / "s-mine.json").symlink_to("s.json")
+    replaced(folder)
+    assert read(folder, "s-20260102-030405", Lines()).conversation.messages == [user("old")]
+
+
+# -- links ------------------------------------------------------------------------------------
+
+
+def linked(folder: Path, *messages: Message) -> Path:
+    """Let the snapshot be a link to a file elsewhere that holds `messages`; return that."""
+    elsewhere = folder.parent / "elsewhere"
+    elsewhere.mkdir(parents=True)
+    target = elsewhere / "mine.json"
+    if messages:
+        store(folder, *messages)
+        (folder / "s.json").rename(target)
+    folder.mkdir(exist_ok=True)
+    (folder / "s.json").symlink_to(target)
+    return target
+
+
+@pytest.mark.parametrize("old", [(), (user("old"),)], ids=["to nothing yet", "to a session"])
+def test_a_session_that_is_a_link_is_stored_where_it_leads(
+    folder: Path, old: tuple[Message, ...]
+) -> None:
+    target = linked(folder, *old)
+    slot = slot_in(folder)
+    assert slot.load(pytest.fail).conversation.messages == list(old)
+    slot.save(About(), Conversation([*old, user("new")]))
+    slot.release(remove=True)
+    assert (folder / "s.json").readlink() == target
+    assert names(target.parent) == ["mine.json"]
+    assert loaded(folder).conversation.messages == [*old, user("new")]
+
+
+@pytest.mark.parametrize("is_near", [True, False], ids=["one file system", "two"])
+def test_of_a_session_that_is_a_link_the_conversation_is_kept_and_not_the_link(
+    folder: Path, is_near: bool
+) -> None:
+    target = linked(folder, user("old"))
+    if not is_near:
+        with tempfile.TemporaryDirectory(dir="/dev/shm") as memory:
+            moved = Path(shutil.move(target, memory))
+            target.symlink_to(moved)
+            assert moved.stat().st_dev != folder.stat().st_dev
+            replaced(folder)
+    else:
+        replaced(folder)
+        assert (folder / "s.json").readlink() == target
+    kept = next(folder.glob("s-*.json"))
+    assert not kept.is_symlink()
+    assert read(folder, kept.stem, Lines()).conversation.messages == [user("old")]
+
+
+def test_a_link_to_itself_is_an_error_as_the_system_gives_it(folder: Path) -> None:
+    slot = slot_in(folder)
+    (folder / "s.json").symlink_to("s.json")
+    with pytest.raises(OSError, match="Too many levels of symbolic links"):
+        slot.load(pytest.fail)
+    with pytest.raises(OSError, match="Too many levels of symbolic links"):
+        slot.make_room(pytest.fail)
+    slot.save(About(), Conversation([user("u")]))
+    slot.release(remove=True)
+    assert loaded(folder).conversation.messages == [user("u")]
+
+
+@pytest.mark.parametrize(
+    "name", ["s.journal", ".s.json.tmp", "s.undo"], ids=["journal", "temporary", "undo"]
+)
+@pytest.mark.parametrize("exists", [True, False], ids=["to a file", "to nothing"])
+def test_a_link_in_the_place_of_a_file_of_its_own_is_refused_and_leads_to_no_harm(
+    folder: Path, name: str, exists: bool
+) -> None:
+    folder.mkdir(parents=True)
+    target = folder.parent / "mine"
+    if exists:
+        target.write_text("mine")
+        target.chmod(0o644)
+    (folder / name).symlink_to(target)
+    with pytest.raises(OSError, match="Too many levels of symbolic links"):
+        write_all(folder)
+    assert (folder / name).is_symlink()
+    assert target.exists() is exists
+    if exists:
+        assert target.read_text() == "mine"
+        assert stat.S_IMODE(target.stat().st_mode) == 0o644
+
+
+def write_all(folder: Path) -> None:
+    """Let a session write each of its files."""
+    slot = slot_in(folder)
+    slot.save(About(), Conversation([user("u")]))
+    slot.undo.begin(1)
+    slot.undo.ran("ls")
 
 
 # -- files ------------------------------------------------------------------------------------
@@ -466,16 +661,64 @@ def test_pieces_that_fail_leave_the_old_file(tmp_path: Path) -> None:
     assert (tmp_path / "f").read_text() == "old"
 
 
-@pytest.mark.parametrize("mode", [0o755, 0o777, 0o700, None])
-def test_folders_are_private(tmp_path: Path, mode: int | None) -> None:
-    folder = tmp_path / "a" / "b" / "c"
-    if mode is not None:
-        folder.mkdir(parents=True)
-        folder.chmod(mode)
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o1777, 0o700, 0o500])
+@pytest.mark.parametrize("there", range(4))
+def test_a_folder_that_is_made_is_private_and_what_is_there_keeps_its_mode(
+    tmp_path: Path, mode: int, there: int
+) -> None:
+    folders = [tmp_path / "a", tmp_path / "a" / "b", tmp_path / "a" / "b" / "c"]
+    before = mode_of(tmp_path)
+    for folder in folders[:there]:
+        folder.mkdir()
+    above = [tmp_path, *folders][there]
+    # Only the lowest one: root alone could make a folder in the others.
+    above.chmod(mode | 0o200 if there < len(folders) else mode)
+    kept = mode_of(above)
+    files.make_private(folders[-1])
+    assert [mode_of(folder) for folder in folders[there:]] == [0o700] * (len(folders) - there)
+    assert mode_of(above) == kept
+    assert there == 0 or mode_of(tmp_path) == before
+
+
+def test_folders_however_deep_are_made(tmp_path: Path) -> None:
+    folder = Path(tmp_path, *["d"] * 1500)
     files.make_private(folder)
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    if mode is None:
-        assert stat.S_IMODE(folder.parent.stat().st_mode) == 0o700
+    for each in [folder, *folder.parents][:1500]:
+        each.rmdir()  # deeper than what pytest can remove
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o777, 0o750, 0o701, 0o700])
+def test_a_folder_can_be_closed_to_others(tmp_path: Path, mode: int) -> None:
+    tmp_path.chmod(mode)
+    files.close_to_others(tmp_path)
+    assert mode_of(tmp_path) == 0o700
+
+
+@pytest.mark.parametrize("home", [".bantam", "home"])
+def test_who_holds_a_session_closes_its_folder_and_none_above_bantam_s_own(
+    tmp_path: Path, home: str
+) -> None:
+    folder = tmp_path / home / "sessions"
+    folder.mkdir(parents=True)
+    for path in (folder, folder.parent, tmp_path):
+        path.chmod(0o755)
+    slot_in(folder).release(remove=True)
+    own = 0o700 if home == ".bantam" else 0o755
+    assert [mode_of(path) for path in (folder, folder.parent, tmp_path)] == [0o700, own, 0o755]
+
+
+def test_what_is_read_through_a_link_keeps_its_mode(tmp_path: Path) -> None:
+    for name in ("mine", "theirs"):
+        (tmp_path / name).touch()
+        (tmp_path / name).chmod(0o644)
+    (tmp_path / "link").symlink_to("theirs")
+    for name in ("mine", "link"):
+        files.reader(tmp_path / name).close()
+    assert [mode_of(tmp_path / name) for name in ("mine", "theirs")] == [0o600, 0o644]
 
 
 @pytest.mark.parametrize(
@@ -485,7 +728,7 @@ def test_a_place_that_something_else_has_is_no_folder(
     tmp_path: Path, make: Callable[[Path], Any]
 ) -> None:
     make(tmp_path / "f")
-    with pytest.raises(OSError, match="File exists"):
+    with pytest.raises(OSError, match=r"File exists|Not a directory"):
         files.make_private(tmp_path / "f")
     with pytest.raises(OSError, match=r"File exists|Not a directory|No such file"):
         files.make_private(tmp_path / "f" / "g")

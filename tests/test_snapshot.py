@@ -97,7 +97,7 @@ COSTS = st.builds(
     st.booleans(),
 )
 CONVERSATIONS = st.builds(
-    Conversation, st.lists(MESSAGES, max_size=6), st.booleans(), st.lists(COSTS, max_size=3)
+    Conversation, st.lists(MESSAGES, max_size=6), st.booleans(), st.lists(COSTS, max_size=3), COUNTS
 )
 ABOUTS = st.builds(About, *[TEXTS] * 7, COUNTS)
 
@@ -110,6 +110,7 @@ def test_any_session_that_was_written_is_read(about: About, content: Conversatio
     assert about_read == replace(about, summary=about.summary or first_line(content.messages))
     assert read.messages == content.messages
     assert (read.started, read.calls) == (content.started, content.calls)
+    assert read.turns == content.turns
     assert parsed_head(text) == (about_read, len(content.messages))
 
 
@@ -141,6 +142,7 @@ def test_the_members_are_those_of_the_specification_and_the_messages_are_last_bu
         "generation",
         "count",
         "started",
+        "turns",
         "messages",
         "calls",
     ]
@@ -280,8 +282,10 @@ def test_a_generation_that_is_no_number_of_things_is_the_first(generation: Any) 
         ({"messages": [], "calls": [{"prompt": "9"}]}, "no count: '9'"),
         ({"messages": [], "calls": [{"completion": -1}]}, "no count: -1"),
         ({"messages": [], "calls": [{"cached": 1.5}]}, "no count: 1.5"),
+        ({"messages": [], "turns": "3"}, "no count: '3'"),
+        ({"messages": [], "turns": -1}, "no count: -1"),
     ],
-    ids=range(18),
+    ids=range(20),
 )
 def test_a_value_that_is_no_session_says_why(value: Any, why: str) -> None:
     with pytest.raises(Damaged) as error:
@@ -295,10 +299,10 @@ def test_a_value_that_is_no_session_says_why(value: Any, why: str) -> None:
     [
         (b"", "it is empty"),
         (b" \n\t", "it is empty"),
-        (b"\xef\xbb\xbf", "Expecting value"),
-        (b"\0" * 100, "Expecting value"),
-        (b"hello", "Expecting value"),
-        (STORED + STORED, "Extra data"),
+        (b"\xef\xbb\xbf", "it is no JSON: Expecting value"),
+        (b"\0" * 100, "it is no JSON: Expecting value"),
+        (b"hello", "it is no JSON: Expecting value"),
+        (STORED + STORED, "it is no JSON: Extra data"),
         (b'{"messages": ["\xff"]}', "byte 15 is not UTF-8"),
         (STORED.decode().encode("utf-16"), "byte 0 is not UTF-8"),
         (b"[" * 50_000, "it nests too deep"),
@@ -414,11 +418,15 @@ def test_the_entries_of_a_journal_happen_to_a_conversation() -> None:
         {"message": to_api(calling("a", "b"))},
         {"start": {"id": "a"}},
         {"message": to_api(result("a", "1"))},
+        {"message": to_api(user("v")), "turn": 7},
+        {"message": to_api(user("a note"))},
         {"unknown": 5},
         {},
     ]
     assert folded(content, entries) == ""
-    assert content.messages == [user("u"), calling("a", "b"), result("a", "1")]
+    turn = [calling("a", "b"), result("a", "1"), user("v"), user("a note")]
+    assert content.messages == [user("u"), *turn]
+    assert content.turns == 7
     assert [call.prompt for call in content.calls] == [3]
     assert not content.started
     assert folded(content, [{"start": None}]) == ""
@@ -432,6 +440,7 @@ def test_the_entries_of_a_journal_happen_to_a_conversation() -> None:
         ({"message": {"role": "king"}}, "line 3: 'king' is not a valid Role"),
         ({"usage": []}, "line 3: no usage: []"),
         ({"usage": {"prompt": -1}, "start": {}}, "line 3: no count: -1"),
+        ({"turn": "2", "start": {}}, "line 3: no count: '2'"),
     ],
 )
 def test_behind_an_entry_that_cannot_happen_nothing_does(entry: dict[str, Any], why: str) -> None:

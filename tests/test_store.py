@@ -17,13 +17,14 @@ from program import environment, run
 from test_messages import SYSTEM, calling, result, said, user
 from users import NOBODY, open_folder, ordinary_user
 
-from bantam.core.errors import ConfigError
-from bantam.core.messages import NOT_RUN_RESULT, Message
+from bantam.core.errors import BantamError, ConfigError
+from bantam.core.messages import NOT_RUN_RESULT, Message, to_api
 from bantam.sessions import files
 from bantam.sessions import slot as slots
 from bantam.sessions.session import Session
 from bantam.sessions.snapshot import About, Conversation, Damaged, TooNew
-from bantam.sessions.store import Store, Summary, checked_name, home_of, project_id
+from bantam.sessions.store import Store, checked_name, home_of, project_id
+from bantam.sessions.summary import Summary
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 THEN = datetime(2025, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -165,6 +166,12 @@ def test_a_session_is_found_by_its_name_or_by_a_beginning_that_only_it_has(home:
             store_in(home).find(name)
 
 
+def test_an_empty_name_is_no_beginning_of_one(home: Path) -> None:
+    put(home, "only.json", "[]")
+    with pytest.raises(ConfigError, match="the id of the session is empty"):
+        store_in(home).find("")
+
+
 def test_several_that_begin_so_are_listed_and_of_many_some(home: Path) -> None:
     for number in range(12):
         put(home, f"s{number:02}.json", "[]")
@@ -227,7 +234,7 @@ def test_a_session_that_does_not_say_when_it_changed_has_the_time_of_its_file(
     ("content", "fault"),
     [
         ("", "it is empty"),
-        ("{", "Expecting property name"),
+        ("{", "it is no JSON: Expecting property name"),
         ('{"messages": 5}', "it has no list of messages but 5"),
         (b"\xff", "byte 0 is not UTF-8"),
         ("[" * 50_000, "it nests too deep"),
@@ -397,7 +404,11 @@ def test_a_session_of_a_newer_version_is_refused_and_not_held(home: Path) -> Non
         store_in(home).resumed("s", ABOUT)
     with pytest.raises(TooNew):
         store_in(home).stored("s")
+    assert list(content(home)) == ["s.json"]
     assert slots.held(home / "sessions", "s") is not None
+    with pytest.raises(TooNew):  # as it begins with a copy
+        store_in(home).resumed("s", ABOUT)
+    assert slots.held(home / "sessions", "s-2") is not None
     assert (home / "sessions" / "s.json").read_text() == NEWER
 
 
@@ -419,8 +430,9 @@ def test_a_damaged_session_that_another_bantam_holds_is_told_and_left_alone(home
     path = put(home, "s.json", "{")
     assert slots.held(home / "sessions", "s") is not None
     session = store_in(home).resumed("s", ABOUT)
-    assert len(session.notices) == 1
-    assert session.notices[0].startswith(f"the session {path} cannot be read: Expecting property")
+    aside, damage = session.notices
+    assert aside == "another Bantam works on the session s; this one works on s-2"
+    assert damage.startswith(f"the session {path} cannot be read: it is no JSON: Expecting")
     session.append(user("u"))
     assert session.id == "s-2"
     assert path.read_text() == "{"
@@ -448,20 +460,51 @@ def test_without_a_home_a_session_is_empty() -> None:
     assert (list(session.messages), session.notices, session.id) == ([], [], "s")
 
 
-def test_what_is_stored_can_be_read_with_and_without_the_turn_in_hand(home: Path) -> None:
+def test_of_a_session_in_use_what_was_finished_can_be_read(home: Path) -> None:
     session = store_in(home).fresh("s", ABOUT)
-    turn = [user("u"), calling("a")]
-    for message in turn:
+    for message in (user("u"), calling("a"), result("a", "1")):
         session.append(message)
-    for before in ([], [*turn, result("a", "1")]):
-        found = store_in(home).stored("s").conversation.messages
-        assert found == [*before, *turn, result("a", NOT_RUN_RESULT)]
-        assert store_in(home).stored("s", in_hand=False).conversation.messages == before
-        session.append(result("a", "1"))
-        session.finish()
-        for message in turn:
-            session.append(message)
-    assert store_in(home).stored("none").conversation == Conversation()
+    session.finish()
+    finished = list(session.messages)
+    for message in (user("v"), calling("a")):
+        session.append(message)
+    found = store_in(home).stored("s", pytest.fail)
+    assert found.conversation.messages == finished
+    assert store_in(home).stored("none", pytest.fail).conversation == Conversation()
+
+
+def test_the_turn_that_a_crash_left_is_read_and_nothing_is_taken_or_changed(home: Path) -> None:
+    crashed(home, calling("a"))
+    before = content(home)
+    for _ in range(2):
+        found = store_in(home).stored("s", pytest.fail).conversation.messages
+        assert found == [user("u"), calling("a"), result("a", NOT_RUN_RESULT)]
+    assert content(home) == before
+
+
+def crashed(home: Path, *messages: Message) -> Path:
+    """Leave a session whose `messages` behind its prompt are in the journal; return that."""
+    slot = slots.held(home / "sessions", "s")
+    assert slot is not None
+    slot.save(ABOUT, Conversation([user("u")]))
+    for message in messages:
+        slot.append(files.encoded({"message": to_api(message)}) + b"\n")
+    slot.release(remove=False)
+    return home / "sessions" / "s.journal"
+
+
+def content(home: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (home / "sessions").iterdir()}
+
+
+def test_damage_of_a_journal_that_a_crash_left_is_told_and_the_good_part_read(home: Path) -> None:
+    path = crashed(home, said("a"))
+    path.write_bytes(path.read_bytes() + b"{\n" + b'{"message": {}}\n')
+    told: list[str] = []
+    found = store_in(home).stored("s", told.append)
+    assert found.conversation.messages == [user("u"), said("a")]
+    assert told == ["not all of the journal of s was taken: line 3 is damaged"]
+    assert [each.suffix for each in (home / "sessions").glob("*.damaged")] == []
 
 
 @pytest.mark.parametrize(
@@ -469,7 +512,30 @@ def test_what_is_stored_can_be_read_with_and_without_the_turn_in_hand(home: Path
     [
         (Path.mkdir, "not a regular file"),
         (os.mkfifo, "not a regular file"),
-        (lambda path: path.write_text("{"), "Expecting property name"),
+        (lambda path: path.symlink_to("/dev/zero"), "not a regular file"),
+        (lambda path: path.symlink_to(path), "Too many levels of symbolic links"),
+    ],
+)
+def test_a_journal_that_cannot_be_used_does_not_hide_the_snapshot(
+    home: Path, make: Callable[[Path], Any], why: str
+) -> None:
+    store(home, "s", user("u"))
+    make(home / "sessions" / "s.journal")
+    told: list[str] = []
+    found = store_in(home).stored("s", told.append)
+    assert found.conversation.messages == [user("u")]
+    assert told == [f"not all of the journal of s was taken: {why}"]
+    session = store_in(home).resumed("s", ABOUT)
+    assert list(session.messages) == [user("u")]
+    assert session.notices == told
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (Path.mkdir, "not a regular file"),
+        (os.mkfifo, "not a regular file"),
+        (lambda path: path.write_text("{"), "it is no JSON: Expecting property name"),
     ],
 )
 def test_what_cannot_be_read_is_damaged_and_named(
@@ -481,6 +547,66 @@ def test_what_cannot_be_read_is_damaged_and_named(
         store_in(home).stored("s")
     path = home / "sessions" / "s.json"
     assert str(error.value).startswith(f"the session {path} cannot be read: {why}")
+
+
+# -- one alone --------------------------------------------------------------------------------
+
+
+def test_a_session_can_be_taken_alone_and_is_not_written_unless_it_changes(home: Path) -> None:
+    store(home, "s", user("u"))
+    before = content(home)
+    session = store_in(home).alone("s")
+    assert (session.id, list(session.messages), session.notices) == ("s", [user("u")], [])
+    assert slots.held(home / "sessions", "s") is None
+    session.close()
+    assert content(home) == before
+    session = store_in(home).alone("s")
+    session.note("a note")
+    session.close()
+    assert store_in(home).stored("s").conversation.messages == [user("u"), user("a note")]
+    assert store_in(home).stored("s").about.project == "/p"
+
+
+def test_the_turn_that_a_crash_cut_off_is_there_too(home: Path) -> None:
+    crashed(home, said("a"))
+    session = store_in(home).alone("s")
+    assert list(session.messages) == [user("u"), said("a")]
+    session.close()
+    assert list(content(home)) == ["s.json"]
+
+
+def test_a_session_that_is_not_there_can_be_taken_and_leaves_nothing(home: Path) -> None:
+    session = store_in(home).alone("s")
+    assert list(session.messages) == []
+    session.close()
+    assert content(home) == {}
+
+
+def test_a_session_in_use_is_not_taken(home: Path) -> None:
+    assert slots.held(home / "sessions", "s") is not None
+    with pytest.raises(BantamError, match="another Bantam works on the session s; end it first"):
+        store_in(home).alone("s")
+    assert list(content(home)) == ["s.journal"]
+
+
+def test_a_session_that_cannot_be_used_is_not_taken_and_not_held(home: Path) -> None:
+    with pytest.raises(BantamError, match="the session s cannot be used: there is no home folder"):
+        store_in(None).alone("s")
+    (home / "sessions" / "s.json").mkdir(parents=True)
+    with pytest.raises(BantamError, match="the session s cannot be used: not a regular file"):
+        store_in(home).alone("s")
+    (home / "sessions" / "s.json").rmdir()
+    newer = put(home, "s.json", NEWER)
+    with pytest.raises(TooNew):
+        store_in(home).alone("s")
+    assert content(home) == {"s.json": newer.read_bytes()}
+
+
+def test_a_damaged_session_that_is_taken_alone_is_told(home: Path) -> None:
+    put(home, "s.json", "{")
+    session = store_in(home).alone("s")
+    assert len(session.notices) == 1
+    assert "it was set aside as s.json.damaged" in session.notices[0]
 
 
 # -- copies -----------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from typing import Protocol
 from bantam.agent.loop import Log
 from bantam.core.changes import Change
 from bantam.core.events import UsageReport
-from bantam.core.messages import Message, Role, ToolCall
+from bantam.core.messages import Message, ToolCall
 
 
 class Memory(Log, Protocol):
@@ -26,7 +26,7 @@ class Memory(Log, Protocol):
         """What keeps a file's change before it happens, so that it can be put back; None: none."""
 
     def begin(self, system: Message) -> None:
-        """Let the conversation begin with a system message, if it does not."""
+        """Put a system message before all others."""
 
     def count(self, report: UsageReport) -> None:
         """Add what a request cost."""
@@ -49,9 +49,8 @@ class ListLog:
         self.notices: list[str] = []
 
     def begin(self, system: Message) -> None:
-        """Let the conversation begin with a system message, if it does not."""
-        if not self.messages or self.messages[0].role is not Role.SYSTEM:
-            self.messages.insert(0, system)
+        """Put a system message before all others."""
+        self.messages.insert(0, system)
 
     def append(self, message: Message) -> None:
         """Add a message."""

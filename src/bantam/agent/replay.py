@@ -10,10 +10,12 @@ where the log does not; that the transport compares requests as well is a second
 
 What happened to a turn from outside cannot be reproduced and is repeated instead. A turn that
 ended without a final answer (Ctrl+C, a crash, a limit, a failed request) is closed where it ended.
-A call that was not run, or was cut short, is not run: it gets the result that was recorded.
+A call that was not run, or was cut short, is not run: it gets the result that was recorded. So does
+one that would write a file outside of the new folder: what is there is not the recording's.
 """
 
 import json
+import os
 import re
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
@@ -33,6 +35,7 @@ from bantam.core.messages import (
     Message,
     Role,
     ToolCall,
+    parsed_arguments,
     to_api,
 )
 from bantam.core.repair import repaired
@@ -89,6 +92,8 @@ class _Run:
     ) -> None:
         conversation = _as_logged(recorded)
         self._cancel = cancel
+        self._folder = surroundings.working_directory
+        self._was_given = False  # the next result is the recorded one
         self._log = ListLog()
         self.agent = _agent(conversation, config, surroundings, self._log, self._recorded_refusal)
         self._wanted = [*self._log.messages, *conversation]  # the system message is this run's own
@@ -136,7 +141,8 @@ class _Run:
         """Hold the log's last message against the recording."""
         at, report = len(self._log.messages) - 1, self.report
         is_result = self._wanted[at].role is Role.TOOL
-        if is_result and _is_unrepeatable(self._wanted[at]):
+        was_given, self._was_given = self._was_given, False
+        if is_result and (was_given or _is_unrepeatable(self._wanted[at])):
             # Not always by way of approval: the check of its arguments may have refused the call.
             self._log.messages[at] = self._wanted[at]
             self.report = replace(report, given=report.given + 1)
@@ -152,10 +158,17 @@ class _Run:
         else:
             self.report = replace(report, answers=report.answers + 1)
 
-    def _recorded_refusal(self, _: ToolCall) -> str | None:
+    def _recorded_refusal(self, call: ToolCall) -> str | None:
         """Return the recorded result of the call that is about to run if it is not to run."""
         result = self._wanted[len(self._log.messages)]
-        return result.content if _is_unrepeatable(result) else None
+        self._was_given = _is_unrepeatable(result) or self._is_elsewhere(call)
+        return result.content if self._was_given else None
+
+    def _is_elsewhere(self, call: ToolCall) -> bool:
+        """Whether the call is about a file outside of the folder that this is run in."""
+        path = (parsed_arguments(call.arguments) or {}).get("path", "")
+        file = Path(os.path.realpath(self._folder / os.path.expanduser(path)))  # noqa: PTH111  ~nobody stays
+        return not file.is_relative_to(os.path.realpath(self._folder))
 
     def _is_over(self) -> bool:
         return bool(self.report.difference or self.report.broken_off)

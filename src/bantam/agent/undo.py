@@ -9,20 +9,22 @@ is touched. An undo that was broken off, or could not finish, is finished by the
 import hashlib
 import os
 import stat
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from bantam.core.cancel import Cancel
 from bantam.core.changes import Change
-from bantam.core.errors import ToolError
+from bantam.core.errors import Interrupted, ToolError
 from bantam.sessions.files import sync_folder
 from bantam.sessions.undo import Turn
 from bantam.tools.splice import Splice, blocks_of, perform
 
 _CHANGED_SINCE: Final = "changed since"
+_DAMAGED: Final = "its record is damaged"
+_LOST: Final = "not all that was done to it is known"
 _NOT_KEPT: Final = "what was deleted from it was too much to be kept"
 
 
@@ -30,15 +32,19 @@ _NOT_KEPT: Final = "what was deleted from it was too much to be kept"
 class Report:
     """What became of each file of a turn, by absolute path; `refused` has a reason for each.
 
-    `remaining`: the changes of the refused files that may yet be put back by a later undo.
+    `remaining`: the changes that may yet be taken back by a later undo, of files that were refused
+    or, if this one was `interrupted`, not come to. `commands`, `damage`, `has_older`: the turn's.
     """
 
     restored: tuple[str, ...]
     removed: tuple[str, ...]
     unchanged: tuple[str, ...]
     refused: tuple[tuple[str, str], ...]
-    commands: tuple[str, ...]
     remaining: tuple[Change, ...]
+    interrupted: bool
+    commands: tuple[str, ...]
+    damage: str
+    has_older: bool
 
     def lines(self, working_directory: Path) -> list[str]:
         """Return it as text, one line a file, then a command; not yet fit for a screen."""
@@ -49,38 +55,58 @@ class Report:
             *(f"already as before: {_shown(path, here)}" for path in self.unchanged),
             *(f"not put back: {_shown(path, here)}: {reason}" for path, reason in self.refused),
         ]
+        if self.damage:
+            lines.append(_on_one_line(self.damage))
+        if self.interrupted:
+            lines.append("interrupted; undo again for the rest of this turn")
+        if not lines and self.has_older:
+            lines.append("the last turn wrote no files; undo again for the one before")
         commands = [f"cannot be undone: {_on_one_line(command)}" for command in self.commands]
-        return [*(lines or ["the last turn wrote no files"]), *commands]
+        return [*(lines or ["there is nothing to undo"]), *commands]
 
 
 def put_back(turn: Turn, cancel: Cancel) -> Report:
     """Put back the files that `turn` wrote; one that cannot be does not keep the others from it.
 
-    Raises Interrupted: then some files may be put back already, each as a whole change.
+    Once `cancel` is set it goes no further, and reports what it did until then.
     """
-    hopeless = turn.incomplete.union(c.path for c in turn.changes if c.removed is None)
-    refused = dict.fromkeys(sorted(turn.incomplete), _NOT_KEPT)
+    refused = dict.fromkeys(sorted(turn.lost), _LOST)
     steps: dict[str, list[Change]] = {}
-    for path, changes in _by_path(turn.changes, but=turn.incomplete).items():
-        try:
-            steps[path] = _steps(Path(path), changes, cancel)
-        except (ToolError, OSError) as error:
-            refused[path] = _reason(error)
-    for path, taken in steps.items():
-        try:
-            _take_back(taken, cancel)
-        except (ToolError, OSError) as error:
-            refused[path] = _reason(error)
-    _remove_folders(change for change in turn.changes if change.path not in refused)
-    done = {path: taken for path, taken in steps.items() if path not in refused}
+    done: dict[str, list[Change]] = {}
+    interrupted = False
+    try:
+        for path, changes in _by_path(turn.changes, but=turn.lost).items():
+            with _refusing(path, refused):
+                steps[path] = _steps(Path(path), changes, cancel)
+        for path, taken in steps.items():
+            with _refusing(path, refused):
+                _take_back(taken, cancel)
+                done[path] = taken
+    except Interrupted:
+        interrupted = True
+    _remove_folders(change for change in turn.changes if change.path in done)
+    hopeless = turn.lost.union(c.path for c in turn.changes if c.removed is None)
+    settled = done.keys() | (hopeless & refused.keys())
     return Report(
         restored=tuple(path for path, taken in done.items() if taken and taken[-1].before),
         removed=tuple(path for path, taken in done.items() if taken and not taken[-1].before),
         unchanged=tuple(path for path, taken in done.items() if not taken),
         refused=tuple(refused.items()),
+        remaining=tuple(c for c in turn.changes if c.path not in settled),
+        interrupted=interrupted,
         commands=turn.commands,
-        remaining=tuple(c for c in turn.changes if c.path in refused and c.path not in hopeless),
+        damage=turn.damage,
+        has_older=turn.has_older,
     )
+
+
+@contextmanager
+def _refusing(path: str, refused: dict[str, str]) -> Iterator[None]:
+    """Let what cannot be done to the file be noted in `refused`."""
+    try:
+        yield
+    except (ToolError, OSError) as error:
+        refused[path] = (isinstance(error, OSError) and error.strerror) or str(error)
 
 
 def _by_path(changes: Iterable[Change], but: frozenset[str]) -> dict[str, list[Change]]:
@@ -158,6 +184,8 @@ def _remove(change: Change, cancel: Cancel) -> None:
     file = Path(change.path)
     if _digest(file, cancel) != change.after:
         raise ToolError(_CHANGED_SINCE)
+    if file.lstat().st_size != change.added:
+        raise ToolError(_DAMAGED)
     file.unlink()
     with suppress(OSError):  # it has happened, and only a crash of the system takes it back
         sync_folder(file.parent)
@@ -170,7 +198,7 @@ def _restore(change: Change, cancel: Cancel) -> None:
         if taken.before != change.after:
             raise ToolError(_CHANGED_SINCE)
         if taken.after != change.before:
-            raise ToolError("its record is damaged")
+            raise ToolError(_DAMAGED)
 
     file = Path(change.path)
     # No bytes where none were kept does not come so far.
@@ -185,10 +213,6 @@ def _remove_folders(changes: Iterable[Change]) -> None:
     for folder in sorted(folders, key=len, reverse=True):  # what is inside has a longer path
         with suppress(OSError):  # somebody else uses it, or it is gone
             Path(folder).rmdir()
-
-
-def _reason(error: ToolError | OSError) -> str:
-    return (isinstance(error, OSError) and error.strerror) or str(error)
 
 
 def _shown(path: str, here: str) -> str:

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import Final
 
 # Deleted bytes beyond this are not kept: a change that deletes more cannot be put back.
-MOST_KEPT_BYTES: Final = 32 * 1024 * 1024
+MOST_KEPT_BYTES: Final = 16 * 1024 * 1024
+PERMISSIONS: Final = 0o777  # the bits of a mode that are kept
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,13 +190,17 @@ def from_api(api: Mapping[str, Any]) -> Message:
     if not isinstance(calls, list | tuple):
         raise ValueError(f"tool_calls is no list: {calls!r:.60}")
     return Message(
-        role=Role(str(api.get("role"))),
+        role=_role(str(api.get("role"))),
         content=_text(api.get("content")),
         reasoning=_text(api.get("reasoning_content")),
         tool_calls=tuple(_call_from_api(call) for call in calls),
         tool_call_id=_text(api.get("tool_call_id")),
         extra=_others(api, _OF_MESSAGES),
     )
+
+
+def _role(name: str) -> Role:
+    return Role.SYSTEM if name == "developer" else Role(name)  # its name at OpenAI's newer models
 
 
 def _call_from_api(api: Any) -> ToolCall:

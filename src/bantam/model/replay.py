@@ -23,9 +23,11 @@ from bantam.model.transports import End, Head, Item
 _COMPARED: Final = ("role", "content", "tool_calls", "tool_call_id")
 _SHOWN: Final = 80
 _LARGEST_BYTES: Final = 64 * 1024 * 1024  # more is no session but a device or a mistake
-# Where the middle of a result was left out: `[20 characters left out; the whole is in PATH]`.
-_WHOLE_FILE: Final = re.compile(
-    r"^(\[\d+ characters left out; .* in ).*output-\w+\.txt\]$", re.MULTILINE
+# What is another at each run: the file in `[20 characters left out; the whole is in PATH]`, and the
+# name by which an executor finds a command's processes, as `env` shows it.
+_RANDOM: Final = re.compile(
+    r"^(\[\d+ characters left out; .* in |BANTAM_COMMAND_ID=)(?:.*output-\w+\.txt\]|[.0-9a-f]*)$",
+    re.MULTILINE,
 )
 
 
@@ -123,7 +125,7 @@ def _comparable(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
     for message in compared:
         if message["role"] == Role.TOOL.value:
-            message["content"] = _WHOLE_FILE.sub(r"\1a file]", message["content"])
+            message["content"] = _RANDOM.sub(r"\1a file]", message["content"])
     return compared
 
 

@@ -1,4 +1,5 @@
 """What is remembered.
 
-Order of import, lowest first: files, journal, snapshot, undo, slot, session, store.
+Order of import, lowest first: files, journal, snapshot, records, undo, slot, session, summary,
+store.
 """

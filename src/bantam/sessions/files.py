@@ -5,6 +5,7 @@ name is new. A file is replaced whole or not at all. Everything here raises OSEr
 gives it; whether a chat goes on without its file is decided above.
 """
 
+import errno
 import json
 import os
 import stat
@@ -32,32 +33,35 @@ def encoded(value: Any) -> bytes:
 
 
 def make_private(folder: Path) -> None:
-    """Make `folder` and what is missing above it; nobody else may look into it."""
-    try:
-        folder.mkdir(mode=0o700)
-    except FileNotFoundError:
-        make_private(folder.parent)
-        folder.mkdir(mode=0o700, exist_ok=True)
-    except FileExistsError:
-        if not folder.is_dir():
-            raise
-    state = folder.stat()
-    if state.st_mode & _GROUP_AND_OTHERS:
-        with suppress(OSError):  # some file systems know no modes
+    """Make `folder` for this user alone, and what is missing above it; what is there stays."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir(mode=0o700, exist_ok=True)
+    if not folder.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+
+
+def close_to_others(folder: Path) -> None:
+    """Let nobody else look into `folder`, as far as its file system knows of others."""
+    if folder.stat().st_mode & _GROUP_AND_OTHERS:
+        with suppress(OSError):
             folder.chmod(0o700)
 
 
 def opened(path: Path, flags: int) -> int:
     """Return a descriptor of the regular file `path`, which nobody else may read any more.
 
-    Raises OSError for anything else at that place, at once: a pipe would wait for its other end.
+    Raises OSError for anything else at that place, at once: a pipe would wait for its other end,
+    and what is written through a link is somebody else's. What is read through one keeps its mode.
     """
-    fd = os.open(path, flags | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0), 0o600)
+    if flags & os.O_CREAT:
+        flags |= getattr(os, "O_NOFOLLOW", 0)
+    fd = os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o600)
     try:
         state = os.fstat(fd)
         if not stat.S_ISREG(state.st_mode):
             raise OSError(0, "not a regular file", str(path))
-        if state.st_mode & _GROUP_AND_OTHERS:
+        if state.st_mode & _GROUP_AND_OTHERS and not path.is_symlink():
             with suppress(OSError):  # as above
                 os.fchmod(fd, 0o600)
     except BaseException:

@@ -89,10 +89,12 @@ class Journal:
 
     def close(self, *, remove: bool) -> None:
         """Let the session go; `remove` the file, which nobody needs any more."""
-        with suppress(OSError):  # an empty journal says nothing
-            if remove and not self.is_lost:
-                self.path.unlink()
-        os.close(self._fd)
+        with suppress(OSError):  # what is left says nothing
+            try:
+                if remove and not self.is_lost:
+                    self.path.unlink()
+            finally:
+                os.close(self._fd)
 
 
 def locked(path: Path) -> Journal | None:
@@ -110,6 +112,13 @@ def locked(path: Path) -> Journal | None:
         if named:
             return Journal(path, fd)
         os.close(fd)  # its holder removed it between our opening and our locking
+
+
+def left_behind(path: Path) -> Lines:
+    """Return what is in a journal that nobody holds; nothing of one that somebody does."""
+    fd = opened(path, os.O_RDONLY)
+    with os.fdopen(fd, "rb") as file:
+        return parsed(file.read()) if _lock(fd) else Lines()
 
 
 def _lock(fd: int) -> bool:

@@ -54,7 +54,7 @@ class Session:
         self._behind = (
             slot is None or not loaded.as_stored
         )  # the disk lacks what only a snapshot adds
-        self._changed = self._behind  # since the last snapshot
+        self._changed = slot is not None and not loaded.as_stored  # since the last snapshot
         self._held = b""  # lines that become durable with the next one
         self._fault = ""  # what was told
 
@@ -69,6 +69,11 @@ class Session:
         return self._slot.undo if self._slot else None
 
     @property
+    def turns(self) -> int:
+        """The number of its last turn."""
+        return self._conversation.turns
+
+    @property
     def messages(self) -> Sequence[Message]:
         """All messages so far."""
         return self._conversation.messages
@@ -76,21 +81,21 @@ class Session:
     # -- what happens -------------------------------------------------------------------------
 
     def begin(self, system: Message) -> None:
-        """Let the conversation begin with a system message, if it does not."""
-        messages = self._conversation.messages
-        if not messages or messages[0].role is not Role.SYSTEM:
-            self._conversation.insert_first(self._redacted(system))
-            self._behind = True
+        """Put a system message before all others."""
+        self._conversation.insert_first(self._redacted(system))
+        self._behind = True
 
     def append(self, message: Message) -> None:
         """Add a message; stored when this returns, but for what stands before the first prompt.
 
         A user's begins a turn.
         """
-        self._add(message)
-        if message.role is Role.USER and self._slot is not None:
-            with suppress(OSError):  # `keep` will fail likewise, and tells it
-                self._slot.undo.begin()
+        if message.role is not Role.USER:
+            self._add(message)
+            return
+        self._conversation.turns += 1
+        self._add(message, b', "turn": %d' % self._conversation.turns)
+        self._begin_undo()
 
     def note(self, text: str) -> None:
         """Add what the model should know of what happened outside of any turn."""
@@ -138,10 +143,11 @@ class Session:
         if self._slot is not None:
             self._slot.release(remove=not self._changed)
             self._slot = None
+        self._changed = False  # closed twice, it is not stored beside what could not be stored
 
-    def _add(self, message: Message) -> None:
+    def _add(self, message: Message, more: bytes = b"") -> None:
         self._conversation.append(self._redacted(message))
-        self._log(b'{"message": ' + self._conversation.encoded_messages()[-1] + b"}\n")
+        self._log(b'{"message": ' + self._conversation.encoded_messages()[-1] + more + b"}\n")
 
     # -- the disk -----------------------------------------------------------------------------
 
@@ -187,7 +193,13 @@ class Session:
                 slot.release(remove=False)
                 raise
             self._slot = slot
+            self._begin_undo()
         return self._slot
+
+    def _begin_undo(self) -> None:
+        if self._slot is not None:
+            with suppress(OSError):  # `keep` will fail likewise, and tells it
+                self._slot.undo.begin(self._conversation.turns)
 
     def _tell_fault(self, error: OSError) -> None:
         fault = error.strerror or str(error)
@@ -195,7 +207,7 @@ class Session:
             return
         self._fault = fault
         self.notices.append(
-            f"the session could not be stored: {fault}: {error.filename or self.id}; the chat goes "
+            f"the session could not be stored: {fault}: {error.filename or self.id}; the work goes "
             "on, and each step tries again (BANTAM_HOME can name another folder)"
         )
 

@@ -7,7 +7,9 @@ between the two is known by its generation and ignored. Until then the journal h
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -30,13 +32,15 @@ Tell = Callable[[str], None]
 class Loaded:
     """A session as it goes on. `as_stored`: the disk holds it all; else it is to be saved.
 
-    `damage`: why part of the journal could not be used, "" if all could.
+    `damage`: why part of the journal could not be used, "" if all could. `cut_off`: the tool that a
+    crash cut off while it ran, "" if none.
     """
 
     about: About
     conversation: Conversation
     as_stored: bool = True
     damage: str = ""
+    cut_off: str = ""
 
 
 class Slot:
@@ -45,7 +49,7 @@ class Slot:
     def __init__(self, folder: Path, session_id: str, locked: Journal) -> None:
         self.folder = folder
         self.id = session_id
-        self.undo = UndoLog(folder / f"{session_id}.undo")
+        self.undo = UndoLog(undo_path(folder, session_id))
         self._journal = locked
         self._generation = 0
 
@@ -59,6 +63,11 @@ class Slot:
         """Whether the lock's file is gone, so that another Bantam may hold the session too."""
         return self._journal.is_lost
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing happened since the snapshot."""
+        return self._journal.is_empty
+
     def append(self, lines: bytes) -> None:
         """Add whole lines to the journal, durably. Raises OSError; then `save` must come next."""
         if self.is_lost:
@@ -68,7 +77,8 @@ class Slot:
     def save(self, about: About, conversation: Conversation) -> None:
         """Write the next snapshot and empty the journal. Raises OSError; nothing is lost then."""
         about = replace(about, generation=self._generation + 1)
-        files.replace(self.path, snapshot.pieces(self.id, about, conversation))
+        # A link leads to where somebody wants the session to be.
+        files.replace(_target(self.path), snapshot.pieces(self.id, about, conversation))
         self._generation += 1
         self._journal.begin(self._generation)
 
@@ -86,8 +96,11 @@ class Slot:
             tell(
                 f"not all of the journal of {self.id} was taken: {loaded.damage}; it is in {aside}"
             )
-        self._generation = loaded.about.generation
-        if self._journal.is_empty:
+        # Above both: a journal that stays behind must not fit to a later snapshot.
+        self._generation = max(loaded.about.generation, lines.generation or 0)
+        if not loaded.conversation.messages:
+            self._journal.begin(self._generation)
+        elif self._journal.is_empty:
             self._journal.extend(self._generation)
         else:
             loaded.as_stored = False
@@ -103,16 +116,26 @@ class Slot:
         try:
             with files.reader(self.path) as file:
                 head = snapshot.parsed_head(file.read(HEAD_BYTES))
+                state = os.fstat(file.fileno())
         except FileNotFoundError:
             return
-        self._generation = head[0].generation if head else 0
-        _keep(self.path, self.folder, self.id)
+        self._generation = max(self._generation, head[0].generation if head else 0)
+        undo = undo_path(self.folder, self.id)
+        if state.st_nlink > 1 and _is_kept(self.path, state):
+            # For a run that could not be stored then: its undo is of no use.
+            undo.unlink(missing_ok=True)
+            return
+        kept = _unused_id(self.folder, self.id, files.changed(state))
+        with suppress(FileNotFoundError):
+            undo.rename(undo_path(self.folder, kept))
+        _link(self.path, snapshot_path(self.folder, kept))
 
     def _finish_cut_off(self, tell: Tell) -> None:
         """Put the turn that a crash cut off into the snapshot."""
         try:
             cut_off = self.load(tell)
         except TooNew:
+            self._generation = self._journal.read().generation or 0
             _copy_aside(self._journal)
             return
         if cut_off.conversation.messages:
@@ -125,9 +148,10 @@ class Slot:
 
 def held(folder: Path, session_id: str) -> Slot | None:
     """Return the slot of that name, None while another Bantam has it. Raises OSError."""
-    if folder.parent.name == ".bantam":  # not one that BANTAM_HOME names, perhaps /tmp
-        files.make_private(folder.parent)
     files.make_private(folder)
+    files.close_to_others(folder)
+    if folder.parent.name == ".bantam":  # not one that BANTAM_HOME names, perhaps /tmp
+        files.close_to_others(folder.parent)
     locked = journal.locked(journal_path(folder, session_id))
     return None if locked is None else Slot(folder, session_id, locked)
 
@@ -158,6 +182,11 @@ def journal_path(folder: Path, session_id: str) -> Path:
     return folder / f"{session_id}.journal"
 
 
+def undo_path(folder: Path, session_id: str) -> Path:
+    """Return where what puts back the files of a session is."""
+    return folder / f"{session_id}.undo"
+
+
 def read(folder: Path, session_id: str, lines: Lines) -> Loaded:
     """Return the session that the snapshot and `lines`, its journal's, hold together.
 
@@ -171,13 +200,17 @@ def read(folder: Path, session_id: str, lines: Lines) -> Loaded:
             loaded.damage = snapshot.folded(conversation, lines.entries) or lines.damage
         case None:
             pass
-        case generation if generation == about.generation - 1:
+        case generation if generation < about.generation:
             loaded.damage = ""  # the snapshot has all of it
         case generation:
             loaded.damage = f"it goes on from generation {generation}, not {about.generation}"
-    results = _missing_results(conversation)
-    conversation.messages += results
-    loaded.as_stored = not results
+    for call in list(unanswered(conversation.messages)):
+        if conversation.started:
+            loaded.cut_off = call.name
+        result = UNKNOWN_RESULT if conversation.started else NOT_RUN_RESULT
+        conversation.append(Message(Role.TOOL, result, tool_call_id=call.id))
+        loaded.as_stored = False
+    conversation.started = False
     return loaded
 
 
@@ -191,38 +224,34 @@ def _snapshot(path: Path) -> tuple[About, Conversation]:
         return About(), Conversation()
 
 
-def _missing_results(conversation: Conversation) -> list[Message]:
-    """Return results for the calls that a crash cut off: one ran at a time, in order."""
-    started = conversation.started
-    conversation.started = False
-    return [
-        Message(
-            Role.TOOL,
-            UNKNOWN_RESULT if started and number == 0 else NOT_RUN_RESULT,
-            tool_call_id=call.id,
-        )
-        for number, call in enumerate(list(unanswered(conversation.messages)))
-    ]
-
-
 # -- other names ------------------------------------------------------------------------------
 
 
-def _keep(path: Path, folder: Path, session_id: str) -> None:
-    """Give the snapshot a second name, after the time of its last turn."""
-    when = files.changed(path.stat())
-    name = f"{session_id}-{when:%Y%m%d-%H%M%S}"
-    other, number = snapshot_path(folder, name), 1
-    while True:
-        try:
-            other.hardlink_to(path)
-        except FileExistsError:
-            number += 1
-            other = snapshot_path(folder, f"{name}-{number}")
-            continue
-        except OSError:  # a file system without hard links
-            path.rename(other)
-        return
+def _unused_id(folder: Path, session_id: str, when: datetime) -> str:
+    """Return the id under which a conversation is kept, after the time of its last turn."""
+    first = f"{session_id}-{when:%Y%m%d-%H%M%S}"
+    ids = (first if number == 1 else f"{first}-{number}" for number in count(1))
+    return next(each for each in ids if not snapshot_path(folder, each).exists())
+
+
+def _is_kept(path: Path, state: os.stat_result) -> bool:
+    """Whether the snapshot, a file of that state, has a second name already."""
+    others = [each for each in path.parent.iterdir() if each.name.startswith(f"{path.stem}-")]
+    return any(
+        each.suffix == path.suffix and os.path.samestat(each.lstat(), state) for each in others
+    )
+
+
+def _link(path: Path, other: Path) -> None:
+    try:
+        other.hardlink_to(_target(path))  # a name of the link itself would lead to what follows
+    except OSError:  # a file system without hard links
+        files.replace(other, [path.read_bytes()])
+
+
+def _target(path: Path) -> Path:
+    """Return where the file `path` is, over all links."""
+    return Path(os.path.realpath(path))  # Path.resolve may raise RuntimeError
 
 
 def _set_aside(path: Path) -> str:

@@ -50,12 +50,13 @@ class About:
 class Conversation:
     """Everything of a session that grows. `started`: its first call without a result had begun.
 
-    `calls`: what each request of the session cost.
+    `calls`: what each request of the session cost. `turns`: how many prompts there were.
     """
 
     messages: list[Message] = field(default_factory=list)
     started: bool = False
     calls: list[UsageReport] = field(default_factory=list)
+    turns: int = 0
     # The messages as they are stored: encoded once, though stored after each turn.
     _encoded: list[bytes] = field(default_factory=list)
 
@@ -113,10 +114,11 @@ def pieces(session_id: str, about: About, conversation: Conversation) -> Iterato
         "model": about.model,
         "dialect": about.dialect,
         "summary": about.summary or first_line(conversation.messages),
-        "usage": _sums(conversation.usage),
+        "usage": report_to_json(conversation.usage),
         "generation": about.generation,
         "count": len(messages),
         "started": conversation.started,
+        "turns": conversation.turns,
     }
     yield encoded(head)[:-1] + b", " + _MESSAGES
     separator = b"\n"
@@ -127,17 +129,8 @@ def pieces(session_id: str, about: About, conversation: Conversation) -> Iterato
     yield b'\n], "calls": ' + encoded(calls) + b"}\n"
 
 
-def _sums(usage: UsageSum) -> dict[str, Any]:
-    return {
-        "prompt": usage.prompt,
-        "completion": usage.completion,
-        "cached": usage.cached,
-        "estimated": usage.estimated,
-    }
-
-
-def report_to_json(report: UsageReport) -> dict[str, Any]:
-    """Return a request's cost as it is stored."""
+def report_to_json(report: UsageReport | UsageSum) -> dict[str, Any]:
+    """Return the cost of a request, or of many, as it is stored."""
     return {
         "prompt": report.prompt,
         "completion": report.completion,
@@ -187,6 +180,8 @@ def parsed(data: bytes) -> tuple[About, Conversation]:
         raise Damaged(f"byte {error.start} is not UTF-8") from None
     except RecursionError:
         raise Damaged("it nests too deep") from None
+    except json.JSONDecodeError as error:
+        raise Damaged(f"it is no JSON: {error}") from None
     except ValueError as error:
         raise Damaged(f"{error!s:.200}") from None
 
@@ -214,6 +209,7 @@ def _conversation(value: Any) -> Conversation:
         messages=[_message(number, message) for number, message in enumerate(messages, start=1)],
         started=members.get("started") is True,
         calls=[report_from_json(call) for call in calls],
+        turns=_count(members.get("turns") or 0),
     )
 
 
@@ -253,6 +249,8 @@ def folded(conversation: Conversation, entries: Iterable[Mapping[str, Any]]) -> 
         try:
             if "message" in entry:
                 conversation.append(from_api(entry["message"]))
+            if "turn" in entry:
+                conversation.turns = _count(entry["turn"])
             if "usage" in entry:
                 conversation.calls.append(report_from_json(entry["usage"]))
         except ValueError as error:

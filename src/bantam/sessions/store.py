@@ -9,27 +9,31 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
-from bantam.core.errors import ConfigError
+from bantam.core.errors import BantamError, ConfigError
 from bantam.core.messages import Role
 from bantam.core.redaction import Redaction
-from bantam.sessions import files, journal, snapshot
+from bantam.sessions import journal
 from bantam.sessions import slot as slots
 from bantam.sessions.journal import Lines
 from bantam.sessions.session import Session
-from bantam.sessions.slot import HEAD_BYTES, Loaded, Slot, Tell
-from bantam.sessions.snapshot import About, Conversation, Damaged, TooNew
+from bantam.sessions.slot import Loaded, Slot, Tell
+from bantam.sessions.snapshot import About, Conversation, Damaged
+from bantam.sessions.summary import Summary, summary_of
 
 # Letters and digits of ASCII: a longer alphabet has names that look alike and are too long.
 _NAME: Final = re.compile(r"[A-Za-z0-9 _@][A-Za-z0-9 ._@-]{0,99}")
-_READ_WHOLE_BYTES: Final = 1024 * 1024  # of a file whose head does not tell: what a list may cost
 _SHOWN_NAMES: Final = 10
+
+
+def _to_nobody(_: str) -> None:
+    pass
 
 
 def home_of(environ: Mapping[str, str]) -> Path | None:
@@ -65,20 +69,6 @@ def checked_name(name: str) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """A line of the list. `count`: messages, None where only reading a large file would tell.
-
-    `when`: the last change. `fault`: why the file cannot be used.
-    """
-
-    id: str
-    when: datetime
-    count: int | None
-    about: About
-    fault: str = ""
-
-
 class Store:
     """The sessions in `home`; without one nothing is stored."""
 
@@ -112,6 +102,9 @@ class Store:
         session.notices += notices
         if session.messages:
             session.notices += _differences(then, loaded.about)
+            if loaded.cut_off:
+                what = f"the last run of this session was cut off in {loaded.cut_off}"
+                session.notices.append(f"{what}: check what that did, it may still run")
             if then.project not in ("", loaded.about.project):
                 session.note(f"(From here on the working directory is {loaded.about.project}.)")
         return session
@@ -127,36 +120,52 @@ class Store:
             generation=then.generation,
         )
 
-    def stored(self, session_id: str, *, in_hand: bool = True) -> Loaded:
+    def alone(self, session_id: str) -> Session:
+        """Return the stored session itself, whatever for; nobody else has it meanwhile.
+
+        Raises BantamError where that cannot be.
+        """
+        notices: list[str] = []
+        try:
+            slot = slots.held(self._folder(), session_id)
+            if slot is None:
+                what = f"another Bantam works on the session {session_id}; end it first"
+                raise BantamError(what)
+            with _released_on_error(slot):
+                loaded = slot.load(notices.append)
+        except OSError as error:
+            raise BantamError(f"the session {session_id} cannot be used: {_why(error)}") from None
+        session = self._session(session_id, loaded, slot)
+        session.notices += notices
+        return session
+
+    def stored(self, session_id: str, tell: Tell = _to_nobody) -> Loaded:
         """Return a session as it is on the disk now, empty if it is not there.
 
-        `in_hand`: with the turn that is in its journal. Raises Damaged and TooNew.
+        With the turn that is in its journal, if a crash has left that. Raises Damaged and TooNew.
         """
         if self.folder is None:
             return Loaded(About(), Conversation())
+        lines = _left_behind(self.folder, session_id)
+        path = slots.snapshot_path(self.folder, session_id)
         try:
-            lines = _lines(self.folder, session_id) if in_hand else Lines()
             loaded = slots.read(self.folder, session_id, lines)
-        except (Damaged, OSError) as error:
-            why = error.strerror if isinstance(error, OSError) else error
-            path = slots.snapshot_path(self.folder, session_id)
-            raise Damaged(f"the session {path} cannot be read: {why}") from None
-        messages = loaded.conversation.messages
-        if not in_hand and messages and messages[-1].role is Role.USER:
-            messages.pop()  # a conversation's first prompt is in its snapshot at once
+        except Damaged as error:
+            raise Damaged(f"the session {path} cannot be read: {error}") from None
+        except OSError as error:
+            raise Damaged(f"the session {path} cannot be read: {_why(error)}") from None
+        if loaded.damage:
+            tell(f"not all of the journal of {session_id} was taken: {loaded.damage}")
         return loaded
 
     def save_as(self, session: Session, name: str) -> None:
         """Store a copy under `name`, in the place of what has it. Raises ConfigError, OSError."""
-        slot = self._held(checked_name(name))
+        slot = slots.held(self._folder(), checked_name(name))
         if slot is None:
             raise ConfigError(f"another Bantam works on the session {name}; take another name")
-        try:
+        with _released_on_error(slot):
             slot.make_room(session.notices.append)
             session.copy_to(slot)
-        except BaseException:
-            slot.release(remove=False)  # it may hold a turn that a crash cut off
-            raise
         slot.release(remove=True)
 
     def _session(self, session_id: str, loaded: Loaded, held: Slot | None) -> Session:
@@ -170,36 +179,36 @@ class Store:
         )
 
     def _loaded(self, session_id: str, tell: Tell) -> tuple[Loaded, Slot | None]:
+        """Return what a run that goes on from a session begins with, and its place."""
         try:
-            held = self._held(session_id)
+            slot = self._acquired(session_id, tell)
         except OSError:
             # It may be read all the same; what is wrong with its place, the first save tells.
             return self._readable(session_id, tell), None
-        if held is None:
-            # Without its journal: the turn in hand is the other's.
-            return self._readable(session_id, tell, in_hand=False), None
         try:
-            return held.load(tell), held
+            with _released_on_error(slot):
+                loaded = slot.load(tell)
+                if slot.id != session_id and not loaded.conversation.messages:
+                    loaded = self._copy(session_id, tell) or loaded
         except OSError as error:
-            tell(f"the session {session_id} cannot be read: {error.strerror}")
-            held.release(remove=False)
+            tell(f"the session {slot.id} cannot be read: {_why(error)}")
             return Loaded(About(), Conversation()), None
-        except TooNew:
-            held.release(remove=False)
-            raise
+        return loaded, slot
 
-    def _readable(self, session_id: str, tell: Tell, *, in_hand: bool = True) -> Loaded:
+    def _copy(self, session_id: str, tell: Tell) -> Loaded | None:
+        """Return the session that another Bantam works on, as another one goes on from it."""
+        found = self._readable(session_id, tell)
+        if not any(message.role is Role.ASSISTANT for message in found.conversation.messages):
+            return None  # the first prompt: its turn is the other's
+        found.as_stored = False
+        return found
+
+    def _readable(self, session_id: str, tell: Tell) -> Loaded:
         try:
-            loaded = self.stored(session_id, in_hand=in_hand)
+            return self.stored(session_id, tell)
         except Damaged as error:
             tell(str(error))
             return Loaded(About(), Conversation())
-        if loaded.damage:
-            tell(f"not all of the journal of {session_id} was taken: {loaded.damage}")
-        return loaded
-
-    def _held(self, session_id: str) -> Slot | None:
-        return slots.held(self._folder(), session_id)
 
     def _acquired(self, session_id: str, tell: Tell) -> Slot:
         return slots.acquired(self._folder(), session_id, tell)
@@ -213,6 +222,8 @@ class Store:
 
     def find(self, name: str) -> str:
         """Return the id that is `name` or, alone, begins with it. Raises ConfigError."""
+        if not name:
+            raise ConfigError("the id of the session is empty")
         ids = sorted(path.stem for path in self._snapshots())
         found = [name] if name in ids else [each for each in ids if each.startswith(name)]
         if len(found) == 1:
@@ -224,7 +235,7 @@ class Store:
 
     def summaries(self) -> list[Summary]:
         """Return all sessions, the last changed first; no large file is read whole."""
-        found = [_summary(path) for path in self._snapshots()]
+        found = [summary_of(path) for path in self._snapshots()]
         return sorted(found, key=lambda s: (s.when, s.id), reverse=True)
 
     def _snapshots(self) -> Iterator[Path]:
@@ -235,13 +246,28 @@ class Store:
             yield from (p for p in found if p.suffix == ".json" and not p.name.startswith("."))
 
 
-def _lines(folder: Path, session_id: str) -> Lines:
-    # Before the snapshot: should its owner write that meanwhile, this is a stale journal.
+@contextmanager
+def _released_on_error(slot: Slot) -> Iterator[None]:
     try:
-        with files.reader(slots.journal_path(folder, session_id)) as file:
-            return journal.parsed(file.read())
+        yield
+    except BaseException:
+        slot.release(remove=slot.is_empty)  # else it holds a turn that a crash cut off
+        raise
+
+
+def _left_behind(folder: Path, session_id: str) -> Lines:
+    """Return the journal that a crash left behind; nothing of one that another Bantam writes."""
+    # Before the snapshot: should somebody write that meanwhile, this is a stale journal.
+    try:
+        return journal.left_behind(slots.journal_path(folder, session_id))
     except FileNotFoundError:
         return Lines()
+    except OSError as error:
+        return Lines(damage=_why(error))
+
+
+def _why(error: OSError) -> str:
+    return error.strerror or str(error)
 
 
 def _differences(then: About, now: About) -> Iterator[str]:
@@ -251,33 +277,3 @@ def _differences(then: About, now: About) -> Iterator[str]:
         yield f"this session was made with {was}; it goes on with {is_now}"
     if then.project and then.project != now.project:
         yield f"this session was made in {then.project}; commands run in {now.project}"
-
-
-def _summary(path: Path) -> Summary:
-    when = files.EPOCH
-    try:
-        with files.reader(path) as file:
-            state = os.fstat(file.fileno())
-            when = files.changed(state)
-            about, count = _head(file, state.st_size)
-    except (Damaged, TooNew) as error:
-        return Summary(path.stem, when, None, About(), str(error))
-    except OSError as error:
-        return Summary(path.stem, when, None, About(), error.strerror or str(error))
-    return Summary(path.stem, _time(about.updated) or when, count, about)
-
-
-def _head(file: BinaryIO, size: int) -> tuple[About, int | None]:
-    head = file.read(HEAD_BYTES)
-    found = snapshot.parsed_head(head)
-    if found is None and size <= _READ_WHOLE_BYTES:
-        about, conversation = snapshot.parsed(head + file.read())
-        return about, len(conversation.messages)
-    return found or (About(), None)
-
-
-def _time(text: str) -> datetime | None:
-    try:
-        return datetime.fromisoformat(text).astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None

@@ -1,28 +1,26 @@
 """What the last turns changed in files, kept beside the session until it is taken back.
 
-One file of JSON lines, each durable before the change that it tells of:
-
-    {"turn": [paths]}       a turn begins; of these files older records of it were dropped
-    {"write": {...}}        a `Change`, its removed bytes in base64
-    {"shell": "command"}    what ran, and cannot be taken back
-
-The turns are a stack: once the newest is dropped, the one before it is the newest. What cannot be
-read (a line that a crash cut off, damage) is skipped. The file stays under a bound; the oldest
-records go first. Only one process may use it, as its session's lock says.
+One file of `records`, each durable before the change that it tells of. The session numbers its
+turns, from 1, and each record bears its turn's number: so one of which nothing could be written is
+missed too, and no older one is taken for it. Below the oldest turn in the file there is nothing.
+Of turns that were undone one mark is left. A line that a crash cut off is no damage: its change had
+not happened. The file stays under a bound; the oldest turns go first. Only one process may use it,
+as its session's lock says.
 """
 
-import json
+import errno
 import os
-from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
-from itertools import chain, islice
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from bantam.core.changes import Change
 from bantam.core.text import shortened
 from bantam.sessions import files
+from bantam.sessions.records import Entry, Kind, Record, parsed, written
 
 _MOST_BYTES: Final = 64 * 1024 * 1024  # SPEC section 12
 # Of the bound, what one dropping of old records leaves: it is then not needed at every record.
@@ -32,14 +30,57 @@ _COMMAND_CHARACTERS: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What one turn did, oldest first.
+    """What one turn did, oldest first; its number is 0 where there is none to undo.
 
-    `incomplete`: paths of files of which older changes of this turn were dropped.
+    `lost`: paths of files of which not every change is known. `damage`: why not all that it did is
+    known, or "". `has_older`: whether another can be undone after it.
     """
 
+    number: int = 0
     changes: tuple[Change, ...] = ()
     commands: tuple[str, ...] = ()
-    incomplete: frozenset[str] = frozenset()
+    lost: frozenset[str] = frozenset()
+    damage: str = ""
+    has_older: bool = False
+
+
+@dataclass(slots=True)
+class _Found:
+    """What the records of one turn tell, gathered in their order."""
+
+    is_there: bool = False
+    is_broken: bool = True  # a record is missing; before the turn's begin any may be
+    changes: list[Change] = field(default_factory=list)
+    commands: list[str] = field(default_factory=list)
+    lost: set[str] = field(default_factory=set)
+
+    def add(self, record: Record) -> None:
+        self.is_there = True
+        match record.kind, record.value():
+            case Kind.BEGIN, frozenset(paths):
+                self.is_broken = False
+                self.lost |= paths
+            case Kind.LOST, str(path):
+                self.lost.add(path)
+            case Kind.SHELL, str(command):
+                self.commands.append(command)
+            case _, Change() as change:
+                # Its first change may be the one that is missing.
+                if self.is_broken and change.path not in {known.path for known in self.changes}:
+                    self.lost.add(change.path)
+                self.changes.append(change)
+            case _:
+                self.is_broken = True
+
+    def turn(self, number: int, path: Path, *, has_older: bool) -> Turn:
+        damage = f"not all that turn {number} did is known: {path} is damaged"
+        if not self.is_there:
+            damage = f"what turn {number} wrote was not kept, so it cannot be put back; "
+            damage += "nothing was changed"
+        elif not self.is_broken:
+            damage = ""
+        done = tuple(self.changes), tuple(self.commands), frozenset(self.lost)
+        return Turn(number, *done, damage, has_older)
 
 
 class UndoLog:
@@ -50,86 +91,185 @@ class UndoLog:
         self._path = path
         self._most = most_bytes
         self._room = int(most_bytes * _SHARE_LEFT)
-        # A process that stopped has left a turn behind: what comes now belongs to another one.
-        self._has_begun = False
+        self._turn = 0
+        self._waiting: list[Entry] = []  # written with the next one
+        # Of the file as this log left it: its size, the next number, the newest turn.
+        self._end, self._next, self._newest = 0, 1, 0
 
-    def begin(self) -> None:
-        """Let what follows belong to a new turn, even if the file cannot be written just now."""
-        self._has_begun = False
-        if self._size():
-            self._append(b"")
+    def begin(self, turn: int) -> None:
+        """Let what follows belong to that turn, even if the file cannot be written just now.
+
+        Comes before all that is kept. Turns in the file from that number up are forgotten: they
+        are of what the session has lost, or of another one.
+        """
+        self._turn = turn
+        self._waiting.append(Entry(turn, Kind.BEGIN, []))
+        if self._size() == 0 and all(entry.kind is Kind.BEGIN for entry in self._waiting):
+            del self._waiting[:-1]  # turns that write nothing make no file
+        else:
+            self._append()
 
     def keep(self, change: Change) -> None:
-        """Keep `change`, without its bytes if they are too many; durable when this returns."""
-        line = _line_of(change)
-        if len(line) > self._room:
-            line = _line_of(replace(change, removed=None))
-        self._append(line)
+        """Keep `change`, without its bytes if they are too many; durable when this returns.
+
+        After an OSError the turn cannot put that file back.
+        """
+        # Half of the room: base64 takes a third more, and names their part.
+        if change.removed is not None and len(change.removed) > self._room // 2:
+            change = replace(change, removed=None)
+        try:
+            self._append(written(self._turn, change))
+        except OSError:
+            lost = Entry(self._turn, Kind.LOST, change.path)
+            if lost not in self._waiting:
+                self._waiting.append(lost)
+            with suppress(OSError):  # it may find room where the change did not
+                self._append()
+            raise
 
     def ran(self, command: str) -> None:
         """Note that a command ran; the beginning of it is kept."""
-        self._append(_line({"shell": shortened(command, _COMMAND_CHARACTERS)}))
+        self._append(Entry(self._turn, Kind.SHELL, shortened(command, _COMMAND_CHARACTERS)))
 
-    def last(self) -> Turn:
-        """Return what the newest turn did; nothing if there is none."""
-        changes: list[Change] = []
-        commands: list[str] = []
-        incomplete: frozenset[str] = frozenset()
-        for line in self._lines():
-            match _record(line):
-                case Change() as change:
-                    changes.append(change)
-                case str(command):
-                    commands.append(command)
-                case frozenset() as incomplete:
-                    changes, commands = [], []
-        return Turn(tuple(changes), tuple(commands), incomplete)
+    def last(self, turn: int) -> Turn:
+        """Return what the newest turn did that is not undone; `turn` is the session's last."""
+        number, older = self._newest_two(turn)
+        if number == 0:
+            return Turn()
+        found = _Found()
+        for record in self._records():
+            if record is None:
+                found.is_broken = True
+            elif record.turn == number:
+                found.add(record)
+            elif record.turn > number:
+                break
+        return found.turn(number, self._path, has_older=older > 0)
 
-    def drop(self, remaining: Iterable[Change] = ()) -> None:
-        """Take the newest turn away, all of it but the changes `remaining`."""
-        left = [_line_of(change) for change in remaining]
-        begin = 0
-        for number, line in enumerate(self._lines()):
-            if isinstance(_record(line), frozenset):
-                begin = number
-        if self._size():
-            older = islice(self._lines(), begin)
-            files.replace(self._path, chain(older, [_begin_line(), *left] if left else []))
-        self._has_begun = False
+    def drop(self, turn: Turn, remaining: Iterable[Change] = ()) -> None:
+        """Take the `last` turn away, all of it but the changes `remaining`."""
+        if turn.number == 0:
+            return
+        self._refresh()
+        left = [written(turn.number, change) for change in remaining]
+        first, oldest, newest = self._next, turn.number, turn.number
+        if left:
+            left.insert(0, Entry(turn.number, Kind.BEGIN, []))
+            oldest += 1
+        for record in self._sound():
+            if record.turn >= turn.number:
+                first, newest = min(first, record.number), record.turn
+            elif record.turn == oldest - 1 and record.kind is Kind.UNDONE:
+                first, oldest = record.number, record.oldest()  # two marks become one
+        if oldest <= newest:
+            left.append(Entry(newest, Kind.UNDONE, oldest))
+        lines = (entry.line(number) for number, entry in enumerate(left, first))
+        older = _lines_of(record for record in self._sound() if record.number < first)
+        self._rewrite(chain(older, chain.from_iterable(lines)))
+        self._next, self._newest = first + len(left), newest
 
-    def _append(self, record: bytes) -> None:
-        data = record if self._has_begun else _begin_line() + record
-        if self._size() + len(data) >= self._most:  # a line end may have to be added
-            self._make_room(len(data))
+    def _newest_two(self, turn: int) -> tuple[int, int]:
+        """Return the newest turns that are not undone; 0 for none."""
+        undone: dict[int, int] = {}
+        oldest, newest, is_damaged = 0, turn, False
+        for record in self._records():
+            if record is None:
+                is_damaged = True
+                continue
+            bottom = record.oldest()
+            # What is damaged before the first good record may be another turn.
+            oldest = oldest or max(1, bottom - is_damaged)
+            newest = max(newest, record.turn)
+            if record.kind is Kind.UNDONE:
+                undone[record.turn] = bottom
+        oldest = oldest or (1 if is_damaged else newest + 1)
+        number = _below(newest + 1, undone, oldest)
+        return number, _below(number, undone, oldest)
+
+    # -- the file -----------------------------------------------------------------------------
+
+    def _append(self, *entries: Entry) -> None:
+        """Write what waits, then `entries`."""
+        self._refresh()
+        entries = (*self._waiting, *entries)
+        if entries[0].kind is Kind.BEGIN and entries[0].turn <= self._newest:
+            turn = entries[0].turn
+            self._next = min(record.number for record in self._sound() if record.turn >= turn)
+            self._rewrite(_lines_of(record for record in self._sound() if record.turn < turn))
+            self._newest = turn - 1
+        lines = [entry.line(number) for number, entry in enumerate(entries, self._next)]
+        needed = sum(map(len, chain.from_iterable(lines)))
+        if self._end + needed > self._most:
+            self._make_room(needed)
         files.make_private(self._path.parent)
         fd = files.opened(self._path, os.O_RDWR | os.O_CREAT)
-        with os.fdopen(fd, "rb+", buffering=0) as file:
-            end = file.seek(0, os.SEEK_END)
-            file.seek(max(0, end - 1))
-            # A crash may have cut the last line off.
-            fresh = b"" if file.read(1) in (b"", b"\n") else b"\n"
-            files.write_at(fd, fresh + data, end)
-        if end == 0:
+        with os.fdopen(fd, "rb+") as file:
+            file.truncate(self._end)  # a crash may have cut the last line off
+            file.seek(self._end)
+            file.writelines(chain.from_iterable(lines))
+            file.flush()
+            os.fsync(fd)
+        if self._end == 0:
             files.sync_folder(self._path.parent)
-        self._has_begun = True
+        self._end += needed
+        self._next += len(lines)
+        self._newest = entries[-1].turn
+        self._waiting.clear()
 
     def _make_room(self, needed: int) -> None:
-        """Drop the oldest records, so that the file has room for `needed` bytes."""
-        sizes = [len(line) for line in self._lines()]
-        room, first = self._room - needed, len(sizes)
-        while first and sizes[first - 1] <= room:
-            first -= 1
-            room -= sizes[first]
-        # Of the turn that is cut: a file may be put back to how it was before it, or not at all.
-        incomplete: frozenset[str] = frozenset()
-        for line in islice(self._lines(), first):
-            match _record(line):
-                case Change(path=path):
-                    incomplete |= {path}
-                case frozenset() as incomplete:
-                    pass
-        kept = islice(self._lines(), first, None)
-        files.replace(self._path, chain([_begin_line(incomplete)], kept))
+        """Drop the oldest turns, so that the file has room for `needed` bytes.
+
+        Of the turn in hand only the oldest records are dropped, and their files noted.
+        """
+        sizes = [(record.number, record.turn, len(record.line) + 1) for record in self._sound()]
+        excess = sum(size for _, _, size in sizes) + needed - self._room
+        number = turn = 0  # of the last record that is dropped
+        for each in sizes:
+            if excess <= 0 and (each[1] != turn or turn == self._turn):
+                break
+            number, turn, size = each
+            excess -= size
+        begin: list[bytes] = []
+        if turn == self._turn:
+            dropped = (r.paths() for r in self._sound() if r.turn == turn and r.number <= number)
+            begin = Entry(turn, Kind.BEGIN, sorted(frozenset().union(*dropped))).line(number)
+        kept = (record for record in self._sound() if record.number > number)
+        self._rewrite(chain(begin, _lines_of(kept)))
+
+    def _rewrite(self, lines: Iterable[bytes]) -> None:
+        files.replace(self._path, lines)
+        self._end = self._size()
+
+    def _refresh(self) -> None:
+        """Learn how the file ends, if it is not as this log left it."""
+        if self._size() == self._end:
+            return
+        self._next, self._newest = 1, 0
+        for record in self._records():
+            self._next += 1  # what is damaged stays a gap
+            if record is not None:
+                self._next, self._newest = record.number + 1, record.turn
+        self._end = sum(len(line) for line in self._lines() if line.endswith(b"\n"))
+
+    def _sound(self) -> Iterator[Record]:
+        return (record for record in self._records() if record is not None)
+
+    def _records(self) -> Iterator[Record | None]:
+        """Yield the records, oldest first, and None where some are damaged or missing."""
+        number = turn = 0
+        for line in self._lines():
+            record = parsed(line.removesuffix(b"\n"))
+            if record is None and not line.endswith(b"\n"):
+                record = parsed(line[:-1])  # it may be damaged at its end alone
+                if record is None:
+                    return
+            if record is None or record.number <= number or record.turn < turn:
+                yield None
+                continue
+            if number and record.number > number + 1:
+                yield None
+            yield record
+            number, turn = record.number, record.turn
 
     def _size(self) -> int:
         try:
@@ -143,60 +283,18 @@ class UndoLog:
         except FileNotFoundError:
             return
         with file:
+            if os.fstat(file.fileno()).st_size > 2 * self._most:  # no log of ours
+                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(self._path))
             yield from file
 
 
-def _line(value: dict[str, Any]) -> bytes:
-    return files.encoded(value) + b"\n"
+def _lines_of(records: Iterable[Record]) -> Iterator[bytes]:
+    return (piece for record in records for piece in (record.line, b"\n"))
 
 
-def _begin_line(incomplete: Iterable[str] = ()) -> bytes:
-    return _line({"turn": sorted(incomplete)})
-
-
-def _line_of(change: Change) -> bytes:
-    removed = None if change.removed is None else b64encode(change.removed).decode()
-    return _line({"write": {**asdict(change), "removed": removed}})
-
-
-def _record(line: bytes) -> Change | str | frozenset[str] | None:
-    """Return a change, a command, or the paths of a turn's begin; None for what is none of them."""
-    try:
-        match json.loads(line):
-            case {"write": dict(fields)}:
-                return _change(fields)
-            case {"shell": str(command)}:
-                return command
-            case {"turn": [*paths]}:
-                return frozenset(path for path in paths if isinstance(path, str))
-    except (ValueError, RecursionError):
-        pass
-    return None
-
-
-def _change(fields: dict[str, Any]) -> Change | None:
-    """Return the change of these fields, None if one is missing or wrong; raises ValueError too.
-
-    Numbers may be any: whether a change fits to its file is seen there.
-    """
-    match fields:
-        case {
-            "path": str(path),
-            "before": str(before),
-            "after": str(after),
-            "mode": int() | None as mode,
-            "offset": int(offset),
-            "added": int(added),
-            "removed": str() | None as removed,
-            "folders": [*folders],
-        } if all(map(_is_absolute_path, (path, *folders))):
-            kept = None if removed is None else b64decode(removed, validate=True)
-            return Change(path, before, after, mode, offset, added, kept, tuple(folders))
-    return None
-
-
-def _is_absolute_path(value: object) -> bool:
-    """Whether the system can be asked for `value`; raises ValueError for a lone surrogate."""
-    if not isinstance(value, str) or b"\0" in os.fsencode(value):
-        return False
-    return Path(value).is_absolute()
+def _below(turn: int, undone: Mapping[int, int], oldest: int) -> int:
+    """Return the newest turn below `turn` that is not undone (newest -> oldest of each run)."""
+    turn -= 1
+    while turn in undone:
+        turn = undone[turn] - 1
+    return turn if turn >= oldest else 0

@@ -20,7 +20,7 @@ usage: bantam [options] FILE      run the prompt in FILE; if it begins with !,
        bantam --replay ID         run a session again; show what differs
        bantam --demo              the whole job without a network or a key
 
-  -c, --continue, -r, --resume ID   start from this project's session; from ID
+  -c, --continue, -r, --resume ID   go on from this project's session; from ID
   -o KEY=VALUE   set a configuration key for this run; repeatable
   --json         every event as one JSON object a line on standard output
   --no-session   save nothing
@@ -100,6 +100,10 @@ def _contradiction(options: Options) -> str:
         return f"--{alone[0]} and --{alone[1]} were given: use one of them"
     if alone and has_prompt:
         return f"--{alone[0]} takes no prompt: leave out the file, - or -p"
+    if alone and alone != ["undo"] and (options.continues or options.resume is not None):
+        return f"--{alone[0]} goes on from no session: leave out -c and -r"
+    if options.undo and options.no_session:
+        return "--undo changes the session: leave out --no-session"
     if options.json and alone and not options.demo:
         return f"--{alone[0]} has no events: leave out --json"
     return ""

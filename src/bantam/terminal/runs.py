@@ -3,12 +3,13 @@
 import os
 import sys
 import tempfile
-from collections.abc import Generator
-from contextlib import closing
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Final, TextIO, TypeVar
 
 from bantam.agent.agent import Agent, Surroundings, secrets_of
 from bantam.agent.memory import ListLog, Memory
@@ -19,6 +20,7 @@ from bantam.core.cancel import Cancel
 from bantam.core.config import CONFIG_FILES, Config, resolve, use_color
 from bantam.core.errors import BantamError, ConfigError, ExitStatus
 from bantam.core.events import Event
+from bantam.core.messages import Role
 from bantam.core.redaction import Redaction
 from bantam.core.settings import parse
 from bantam.sessions.snapshot import About, Damaged
@@ -28,6 +30,8 @@ from bantam.terminal.oneshot import DEMO, Show, demo_prompt, json_lines, plain, 
 from bantam.terminal.prompts import read_config
 from bantam.terminal.screen import Screen, complain, one_line
 from bantam.terminal.streams import abandon, say
+
+T = TypeVar("T", bound=Memory)
 
 _NAME_LENGTH: Final = 255  # of a file's name, on most file systems
 
@@ -43,16 +47,19 @@ def configuration(*overrides: str) -> Config:
 def turn(options: Options, config: Config, prompt: str, cancel: Cancel) -> int:
     """Run one turn; return the exit status."""
     surroundings = Surroundings.now()
-    log = _memory(options, config, surroundings)
-    try:
+    with _told(_memory(options, config, surroundings)) as log:
         agent = Agent(config, surroundings, log=log, trust=options.trust)
-    except BantamError:
-        log.close()
-        raise
+        with closing(agent):
+            return run(agent, prompt, _show(options, config), cancel)
+
+
+@contextmanager
+def _told(log: T) -> Iterator[T]:
+    """Close `log` at the end, and say what no event has said."""
     try:
-        return run(agent, prompt, _show(options, config), cancel)
+        with closing(log):
+            yield log
     finally:
-        agent.close()
         for notice in log.notices:
             complain(notice)
 
@@ -81,7 +88,7 @@ def _copy(options: Options, store: Store, name: str) -> ListLog:
     """Return a stored conversation that goes on unstored."""
     log = ListLog()
     try:
-        log.messages += store.stored(name).conversation.messages
+        log.messages += store.stored(name, log.notices.append).conversation.messages
     except Damaged as error:
         log.notices.append(str(error))
     if not log.messages:
@@ -135,26 +142,29 @@ def undo(options: Options, cancel: Cancel) -> int:
 
     Raises BantamError, OutputFailed.
     """
+    config = configuration(*options.overrides)
     surroundings = Surroundings.now()
-    store = Store(home_of(surroundings.environ), partial(datetime.now, UTC))
-    session = store.resumed(_name(options, store, surroundings))
-    try:
-        if session.undo is None:
-            raise BantamError(
-                f"the session {session.id} cannot be changed now: another Bantam works on it, or "
-                "its folder cannot be written"
-            )
-        report = put_back(session.undo.last(), cancel)
-        session.undo.drop(report.remaining)
-        if (taken_back := [*report.restored, *report.removed]) and session.messages:
-            session.note(f"(The user has undone your last changes of {', '.join(taken_back)}.)")
-    finally:
-        session.close()
-        for notice in session.notices:
-            complain(notice)
+    store = _store(config, surroundings)
+    with _told(store.alone(_name(options, store, surroundings))) as session:
+        assert session.undo is not None  # it has its place
+        try:
+            turn = session.undo.last(session.turns)
+            report = put_back(turn, cancel)
+        except OSError as error:
+            raise BantamError(f"what undo needs cannot be read: {error.strerror}") from None
+        touched = [*report.restored, *report.removed, *report.unchanged]
+        if touched and session.messages:
+            session.note(f"(The user has undone your last changes of {', '.join(touched)}.)")
+        try:
+            session.undo.drop(turn, report.remaining)
+        except OSError as error:
+            session.notices.append(f"what was undone could not be noted: {error.strerror}")
+    redaction = Redaction(secrets_of(config, surroundings.environ))
     lines = report.lines(surroundings.working_directory)
-    say("".join(f"{one_line(line)}\n" for line in lines))
-    return ExitStatus.FAILED if report.refused else ExitStatus.DONE
+    say("".join(f"{one_line(redaction.text(line))}\n" for line in lines))
+    if report.interrupted:
+        return cancel.why or ExitStatus.INTERRUPTED
+    return ExitStatus.FAILED if report.refused or report.damage else ExitStatus.DONE
 
 
 def replay(options: Options, cancel: Cancel) -> int:
@@ -165,29 +175,31 @@ def replay(options: Options, cancel: Cancel) -> int:
     config = configuration(*options.overrides)
     surroundings = Surroundings.now()
     store = _store(config, surroundings)
-    stored = store.stored(store.find(options.replay or ""))
-    folder = _as_long(new_folder("replay"), stored.about.project)
-    complain(f"running it again in {folder}")
-    os.chdir(folder)
+    stored = store.stored(store.find(options.replay or ""), complain)
+    if not any(message.role is Role.ASSISTANT for message in stored.conversation.messages):
+        raise BantamError(f"the session {options.replay} holds no answer that could be given again")
+    os.chdir(_stage(new_folder("replay"), stored.about.project))
     folder = os.getcwd()  # noqa: PTH109  text; and links followed, as commands will say it
+    complain(f"running its commands again, for real, in {folder}")
     home = surroundings.environ.get("HOME", "")
     messages = relocated(stored.conversation.messages, stored.about.project, folder, home)
+    environ = {name: value for name, value in os.environ.items() if name != "OLDPWD"}
+    stage = replace(surroundings, working_directory=Path(folder), environ=environ)
     screen = _screen(sys.stderr, config, answers=True)
-    report = _drawn(replayed(messages, config, Surroundings.now(), cancel), screen)
-    return _told(report)
+    return _say_report(_drawn(replayed(messages, config, stage, cancel), screen))
 
 
-def _as_long(folder: str, project: str) -> str:
-    """Return a folder in `folder` whose path is as long as `project`'s, if it can be.
+def _stage(folder: str, project: str) -> Path:
+    """Make the folder in `folder` that a session of `project` is run again in; return it.
 
-    Then sizes and columns of what names the project are as they were.
+    It has the project's own name, and a path as long as the project's if that can be: then sizes
+    and columns of what names it are as they were. What is beside it is nobody's.
     """
-    missing = len(project) - len(folder) - 1
-    if not 0 < missing <= _NAME_LENGTH:
-        return folder
-    longer = Path(folder, "_" * missing)
-    longer.mkdir()
-    return str(longer)
+    name = Path(project).name or "project"
+    padding = len(project) - len(folder) - len(name) - 2
+    stage = Path(folder, "_" * min(max(1, padding), _NAME_LENGTH), name)
+    stage.mkdir(parents=True)
+    return stage
 
 
 def _drawn(run: Generator[Event, None, Report], screen: Screen) -> Report:
@@ -204,7 +216,7 @@ def _drawn(run: Generator[Event, None, Report], screen: Screen) -> Report:
                 abandon(sys.stderr)  # the report is what it is for
 
 
-def _told(report: Report) -> int:
+def _say_report(report: Report) -> int:
     """Say what a replay came to; return the exit status."""
     if report.broken_off is not None:
         error = report.broken_off.error
@@ -213,7 +225,7 @@ def _told(report: Report) -> int:
     if report.difference is not None:
         say(f"first difference: {one_line(report.difference)}\n")
         return ExitStatus.FAILED
-    given = f", {report.given} taken from the recording" if report.given else ""
+    given = f"; not run again: {report.given}" if report.given else ""
     say(
         f"no difference: turns: {report.turns}; answers: {report.answers}; "
         f"tool results: {report.results}{given}\n"

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from bantam.core.cancel import Cancel
-from bantam.core.changes import MOST_KEPT_BYTES, Change
+from bantam.core.changes import MOST_KEPT_BYTES, PERMISSIONS, Change
 from bantam.core.errors import ToolError
 
 # Bounds the memory that a write needs, and the work between two looks at the cancel.
@@ -33,7 +33,6 @@ _BLOCK_BYTES: Final = 1 << 20
 _CHANGED: Final = (
     "another program changed the file meanwhile; nothing was changed by this call. Read it again"
 )
-_PERMISSIONS: Final = stat.S_IRWXU | stat.S_IRWXG | stat.S_IRWXO
 
 # Gets a change just before it becomes real, and has made it durable when it returns. It may come to
 # nothing after that. What `keep` raises stops the change.
@@ -88,14 +87,16 @@ class _Recorder:
     def finish(self) -> None:
         """Have the change kept, now that all was added."""
         splice, before = self._splice, self._splice.before
+        removed = None if self._removed is None else b"".join(self._removed)
+        self._removed = None  # they may be many: one copy is enough
         change = Change(
             path=str(splice.path),
             before="" if before is None else self._before.hexdigest(),
             after=self._after.hexdigest(),
-            mode=None if before is None else before.st_mode & _PERMISSIONS,
+            mode=None if before is None else before.st_mode & PERMISSIONS,
             offset=splice.offset,
             added=len(splice.content),
-            removed=None if self._removed is None else b"".join(self._removed),
+            removed=removed,
             folders=self._folders,
         )
         self._keep(change)
@@ -199,7 +200,7 @@ def _keep_owner_and_mode(fd: int, before: os.stat_result, permissions: int | Non
     """Give the open file owner, group and mode of `before`, as far as allowed, or `permissions`."""
     mode = stat.S_IMODE(before.st_mode)
     if permissions is not None:
-        mode = mode & ~_PERMISSIONS | permissions & _PERMISSIONS
+        mode = mode & ~PERMISSIONS | permissions & PERMISSIONS
     for owner, group in ((before.st_uid, -1), (-1, before.st_gid)):
         try:
             os.fchown(fd, owner, group)

@@ -1,0 +1,161 @@
+"""The lines of an undo log: what a turn did, one thing a line, in JSON.
+
+    {"sum": "5f0c1e22", "number": 3, "turn": 7, ...
+
+and then one of these, which belongs to that turn whatever becomes of the other lines:
+
+    "begin": [paths]}                       it begins; of these files older records were dropped
+    "write": {...}, "removed": "base64"}    a `Change`; no bytes where they were too many
+    "lost": path}                           a change of that file could not be kept
+    "shell": "command"}                     what ran, and cannot be taken back
+    "undone": 5}                            nothing is left of the turns 5 to 7
+
+The sum (CRC-32 of what follows it) tells a damaged line, the number a missing one.
+"""
+
+import json
+import os
+import re
+from base64 import b64decode, b64encode
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+from zlib import crc32
+
+from bantam.core.changes import PERMISSIONS, Change
+from bantam.sessions.files import encoded
+
+
+class Kind(StrEnum):
+    """What a line tells; the name of its member."""
+
+    BEGIN = "begin"
+    WRITE = "write"
+    LOST = "lost"
+    SHELL = "shell"
+    UNDONE = "undone"
+
+
+_HEAD: Final = re.compile(
+    rb'\{"sum": "([0-9a-f]{8})", ()"number": ([0-9]{1,15}), "turn": ([0-9]{1,15}), "(%s)": '
+    % "|".join(Kind).encode()
+)
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is to be written of a turn; `removed` are bytes of a write."""
+
+    turn: int
+    kind: Kind
+    value: Any
+    removed: bytes | None = None
+
+    def line(self, number: int) -> list[bytes]:
+        """Return it as a line with that number, in pieces: the bytes of a write are many."""
+        head = {"number": number, "turn": self.turn, self.kind: self.value}
+        body = [encoded(head)[1:]]
+        if self.removed is not None:
+            body = [body[0][:-1], b', "removed": "', b64encode(self.removed), b'"}']
+        checksum = 0
+        for piece in body:
+            checksum = crc32(piece, checksum)
+        return [b'{"sum": "%08x", ' % checksum, *body, b"\n"]
+
+
+def written(turn: int, change: Change) -> Entry:
+    """Return `change` as what that turn did."""
+    fields = asdict(change)
+    removed = fields.pop("removed")
+    return Entry(turn, Kind.WRITE, fields, removed)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A line, without its end, whose sum is right."""
+
+    number: int
+    turn: int
+    kind: Kind
+    line: bytes
+
+    def value(self) -> Change | str | frozenset[str] | int | None:
+        """Return what it tells, by its kind; None for what no log has written."""
+        try:
+            fields = json.loads(self.line)
+            match self.kind, fields[self.kind]:
+                case Kind.WRITE, dict(change):
+                    return _change(change, fields.get("removed"))
+                case ((Kind.LOST | Kind.SHELL), str(text)):
+                    return text
+                case Kind.BEGIN, [*paths]:
+                    return frozenset(path for path in paths if isinstance(path, str))
+                case Kind.UNDONE, int(oldest) if 0 < oldest <= self.turn:
+                    return oldest
+        except (ValueError, RecursionError):
+            pass
+        return None
+
+    def paths(self) -> frozenset[str]:
+        """Return the files that it names."""
+        match self.kind, self.value():
+            case _, Change(path=path):
+                return frozenset([path])
+            case Kind.LOST, str(path):
+                return frozenset([path])
+            case _, frozenset(paths):
+                return paths
+        return frozenset()
+
+    def oldest(self) -> int:
+        """Return the oldest turn that it tells of; `turn` is the newest."""
+        value = self.value() if self.kind is Kind.UNDONE else None
+        return value if isinstance(value, int) else self.turn
+
+
+def parsed(line: bytes) -> Record | None:
+    """Return the record of a line without its end; None for one that is damaged."""
+    head = _HEAD.match(line)
+    if head is None or crc32(memoryview(line)[head.start(2) :]) != int(head[1], 16):
+        return None
+    return Record(int(head[3]), int(head[4]), Kind(head[5].decode()), line)
+
+
+def _change(fields: dict[str, Any], removed: object) -> Change | None:
+    """Return the change of these fields, None if one is missing or wrong; raises ValueError too."""
+    match fields:
+        case {
+            "path": str(path),
+            "before": str(before),
+            "after": str(after),
+            "mode": mode,
+            "offset": offset,
+            "added": added,
+            "folders": [*folders],
+        } if all(map(_is_absolute_path, (path, *folders))):
+            pass
+        case _:
+            return None
+    if not (_DIGEST.fullmatch(after) and _is_count(offset) and _is_count(added)):
+        return None
+    kept = b64decode(removed, validate=True) if isinstance(removed, str) else None
+    if before:
+        is_one = _DIGEST.fullmatch(before) and _is_count(mode) and mode <= PERMISSIONS
+    else:  # where no file was, there was nothing to delete, and no place but the start
+        is_one = (mode, offset, kept) == (None, 0, b"")
+    return (
+        Change(path, before, after, mode, offset, added, kept, tuple(folders)) if is_one else None
+    )
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and value >= 0  # a bool is an int, too
+
+
+def _is_absolute_path(value: object) -> bool:
+    """Whether the system can be asked for `value`; raises ValueError for a lone surrogate."""
+    if not isinstance(value, str) or b"\0" in os.fsencode(value):
+        return False
+    return Path(value).is_absolute()

@@ -51,9 +51,8 @@ class Session:
         self._now = now
         self._redaction = redaction
         self._slot = slot
-        self._behind = (
-            slot is None or not loaded.as_stored
-        )  # the disk lacks what only a snapshot adds
+        # The disk lacks what only a snapshot adds; and a conversation begins with one.
+        self._behind = slot is None or not (loaded.as_stored and loaded.conversation.messages)
         self._changed = slot is not None and not loaded.as_stored  # since the last snapshot
         self._held = b""  # lines that become durable with the next one
         self._fault = ""  # what was told

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final, TypeVar
+from zlib import crc32
 
 from faults import Call, Shim, calls
 from llmreplies import Reply, shell, text, write
@@ -36,7 +37,7 @@ STEPS: Final = (
 )
 _OLD_NOTE: Final = "old\n"
 _MODEL: Final = """cd ..
-number=$(($(ls requests | wc -l) + 1))
+number=1; while test -e requests/$number; do number=$((number + 1)); done
 cat > requests/$number
 cat answers/$number
 """
@@ -106,6 +107,10 @@ class Place:
         arguments = self.arguments(prompt, *options)
         return run(*arguments, cwd=self.project, env=self.environment(**env), program=program)
 
+    def undo(self, **env: str) -> Done:
+        """Put the files of the last turn back."""
+        return run("--undo", cwd=self.project, env=self.environment(**env))
+
     def arguments(self, prompt: str, *options: str) -> tuple[str, ...]:
         """Return those of a turn."""
         url = "run://sh ../model.sh" if self.server is None else self.server.url
@@ -172,7 +177,7 @@ class Story:
             shutil.rmtree(template.folder / "requests")
             (template.folder / "requests").mkdir()
         before = template.stored()
-        place = _copied(template.folder, folder / "undisturbed")
+        place = copied(template.folder, folder / "undisturbed")
         place.answers(STEPS)
         env = shim.recording(folder / "log", *(folder / "undisturbed" / name for name in watched))
         done = place.turn(PROMPT, "--json", *options, **env)
@@ -183,8 +188,14 @@ class Story:
 
     def copy(self, folder: Path) -> Place:
         """Return a place where the turn can begin."""
-        place = _copied(self.template, folder)
+        place = copied(self.template, folder)
         place.answers(STEPS)
+        return place
+
+    def happened(self, folder: Path) -> Place:
+        """Return a place where the turn was done and others can follow."""
+        place = copied(self.template.with_name("undisturbed"), folder)
+        place.answers([RESUMED] * (MOST_REQUESTS - len(STEPS)))
         return place
 
     def beginning(self) -> list[Call]:
@@ -192,15 +203,24 @@ class Story:
         return list(takewhile(lambda call: not call.path.endswith(".undo"), self.calls))
 
 
-def _copied(template: Path, folder: Path) -> Place:
+def copied(template: Path, folder: Path) -> Place:
+    """Return a copy of a place, as if everything had happened there."""
     shutil.copytree(template, folder)
     old, new = Place(template), Place(folder)
-    # As if the finished turn had been here: a session knows its project.
     for path in list(new.home.glob("sessions/*")):
         content = path.read_text().replace(str(template), str(folder))
-        path.write_text(content.replace(old.session_id, new.session_id))
+        content = content.replace(old.session_id, new.session_id)
+        path.write_text(_summed(content) if path.suffix == ".undo" else content)
         path.rename(path.with_name(path.name.replace(old.session_id, new.session_id)))
     return new
+
+
+def _summed(log: str) -> str:
+    """Return the text of an undo log with the sum of each line set right."""
+    lines = log.splitlines(keepends=True)
+    bodies = [line[len('{"sum": "01234567", ') :] for line in lines]
+    sums = [crc32(body.rstrip("\n").encode()) for body in bodies]
+    return "".join(f'{{"sum": "{s:08x}", {body}' for s, body in zip(sums, bodies, strict=True))
 
 
 def check_all(job: Callable[[T], Iterable[str]], cases: Iterable[T]) -> None:

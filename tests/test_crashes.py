@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crashing import after_crash
-from faults import Call, Shim, When, make_shim
+from crashing import DAMAGED, after_crash, after_lost_snapshot, after_recovery, after_undo
+from faults import Call, Shim, When, calls, make_shim
 from llmserver import LLMServer, Reply
 from program import start
-from stories import GO_ON, PROMPT, RESUMED, STEPS, Done, Place, Story, check_all
+from stories import GO_ON, PROMPT, RESUMED, STEPS, Done, Place, Story, check_all, copied
 
 Instant = tuple[When, int, str]
 
@@ -24,10 +24,16 @@ def shim(tmp_path_factory: pytest.TempPathFactory) -> Shim:
 
 
 def instants(calls: list[Call]) -> Iterator[Instant]:
+    """Yield where a kill can make a difference.
+
+    The disk is after a call as it is before the next one. What was done besides, a request or
+    a command, stands between the two only behind a sync.
+    """
     for call in calls:
         what = f"{call.name} {call.path}"
         yield "before", call.number, what
-        yield "after", call.number, what
+        if call.name == "fsync" or call is calls[-1]:
+            yield "after", call.number, what
         if call.name == "write":
             yield "torn", call.number, what
 
@@ -79,6 +85,68 @@ def test_nor_does_a_kill_at_any_other_moment(shim: Shim, tmp_path: Path) -> None
             yield from after_crash(story, place, killed(place, delays[number]))
 
     check_all(problems, range(len(delays)))
+
+
+@pytest.mark.parametrize("is_damaged", [False, True], ids=["whole", "with a damaged snapshot"])
+def test_nor_does_a_kill_of_the_run_that_recovers_from_one(
+    shim: Shim, tmp_path: Path, is_damaged: bool
+) -> None:
+    story = Story.told(tmp_path, shim, "-c", finished_turn=True)
+    template = story.copy(tmp_path / "cut off")
+    crash = shim.crash("before", result_of_first_step(story).number, *template.watched)
+    assert template.turn(PROMPT, "-c", **crash).returncode == -signal.SIGKILL
+    assert template.marks() == 1
+    template.answers([RESUMED] * 3)
+    if is_damaged:
+        template.snapshot.write_text(DAMAGED)
+    undisturbed = copied(template.folder, tmp_path / "recovered")
+    log = tmp_path / "recovery"
+    done = undisturbed.turn(GO_ON, "-c", **shim.recording(log, *undisturbed.watched))
+    assert done.returncode == 0
+    recovery = calls(log)
+    after = after_recovery
+    if is_damaged:
+        # What follows the first snapshot is the same as without damage.
+        after = after_lost_snapshot
+        snapshot = next(c.number for c in recovery if (c.name, c.path[-5:]) == ("rename", ".json"))
+        recovery = [c for c in recovery if c.number <= snapshot + 3]
+
+    def problems(instant: Instant) -> Iterator[str]:
+        when, number, _ = instant
+        place = copied(template.folder, tmp_path / f"{when}-{number}")
+        crash = shim.crash(when, number, *place.watched)
+        cut_off = place.turn(GO_ON, "--json", "-c", **crash)
+        if cut_off.returncode != -signal.SIGKILL:
+            yield f"not killed but ended with status {cut_off.returncode}"
+            return
+        yield from after(story, place, cut_off)
+
+    check_all(problems, instants(recovery))
+
+
+def result_of_first_step(story: Story) -> Call:
+    """Return the call that writes the result of the first step to the journal."""
+    begun = next(number for number, call in enumerate(story.calls) if call.path.endswith(".undo"))
+    later = story.calls[begun:]
+    return next(c for c in later if (c.name, c.path[-8:]) == ("write", ".journal"))
+
+
+def test_nor_does_a_kill_of_an_undo(shim: Shim, tmp_path: Path) -> None:
+    story = Story.told(tmp_path, shim, "-c", finished_turn=True)
+    undisturbed = story.happened(tmp_path / "undone")
+    log = tmp_path / "undo"
+    done = undisturbed.undo(**shim.recording(log, *undisturbed.watched))
+    assert (done.returncode, undisturbed.has_new_note()) == (0, False)
+
+    def problems(instant: Instant) -> Iterator[str]:
+        when, number, _ = instant
+        place = story.happened(tmp_path / f"{when}-{number}")
+        killed = place.undo(**shim.crash(when, number, *place.watched))
+        if killed.returncode != -signal.SIGKILL:
+            yield f"not killed but ended with status {killed.returncode}"
+        yield from after_undo(story, place, killed)
+
+    check_all(problems, instants(calls(log)))
 
 
 def reply(asked: dict[str, Any], ordinal: int) -> Reply:

@@ -6,6 +6,7 @@ import random
 import resource
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -16,7 +17,7 @@ from program import at, environment, events, run, start
 
 from bantam.core.messages import Message, Role, ToolCall
 from bantam.sessions.session import Session
-from bantam.sessions.snapshot import About, TooNew
+from bantam.sessions.snapshot import About, Damaged, TooNew
 from bantam.sessions.store import Store, project_id
 
 NAME: Final = "mine"
@@ -330,6 +331,42 @@ def test_a_journal_that_is_no_file_is_told_and_does_not_hang(
     assert len(said) >= 1
     assert path.read_bytes() == OTHER
     assert seconds < _MOST_S
+
+
+def _is_link_to_mine(path: Path) -> None:
+    path.symlink_to(path.parents[2] / "mine")
+
+
+@pytest.mark.parametrize("make", [*_KINDS, _is_link_to_nowhere, _is_link_to_mine])
+@pytest.mark.parametrize("name", ["{}.json", "{}.journal", "{}.undo", ".{}.json.tmp"])
+def test_reading_sessions_neither_waits_for_nor_harms_what_is_in_the_place_of_a_file(
+    name: str, make: Callable[[Path], None], tmp_path: Path
+) -> None:
+    mine = tmp_path / "mine"
+    mine.write_bytes(OTHER)
+    mine.chmod(0o644)
+    session = project(tmp_path)
+    path = session.with_name(name.format(session.stem))
+    if path != session:
+        session.write_bytes(OTHER)
+    make(path)
+    before = {each: each.lstat().st_ino for each in path.parent.iterdir()}
+    read_every_way(tmp_path)
+    assert {each: each.lstat().st_ino for each in path.parent.iterdir()} == before
+    assert (mine.read_bytes(), mine.stat().st_mode & 0o777) == (OTHER, 0o644)
+    assert path == session or session.read_bytes() == OTHER
+
+
+def read_every_way(folder: Path) -> None:
+    """List, read, resume and replay the session of the project in `folder`."""
+    store, name = Store(folder / ".bantam", noon), project_id(folder)
+    assert "other" in {summary.id for summary in store.summaries()}
+    with suppress(Damaged):
+        store.stored(name)
+    store.resumed(name, ABOUT).close()
+    ended = run("--replay", name, cwd=folder)
+    assert ended.returncode in (0, 1, 2)
+    assert b"Traceback" not in ended.stderr
 
 
 def listings(home: Path) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """A failing, full or read-only disk damages nothing, and the chat goes on (SPEC section 11)."""
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -11,19 +12,21 @@ from errno import EDQUOT, EIO, ENOSPC, EROFS, errorcode
 from pathlib import Path
 
 import pytest
-from crashing import after_crash, clean, continued, lost_before, resume
-from faults import Call, Shim, make_shim
+from crashing import after_crash, after_undo, clean, continued, lost_before, resume
+from faults import Call, Shim, calls, make_shim
 from llmserver import LLMServer
 from processes import files_of_at_most
 from program import BANTAM, run
 from stories import ANSWER, PROMPT, STEPS, Done, Place, Story, check_all
 
 from bantam.core.errors import BantamError
+from bantam.core.messages import UNKNOWN_RESULT
 from bantam.sessions.store import Store
 
 TOLD = "the session could not be stored"
 TOLD_CURED = "the session is stored again"
 SHORT = 0  # no errno
+TAKE_NO_ROOM = ("ftruncate", "fchmod", "unlink")
 
 
 @pytest.fixture(scope="module")
@@ -61,11 +64,12 @@ class Fault:
         )
 
 
-def faults(calls: list[Call]) -> Iterator[Fault]:
+def faults(of_turn: list[Call]) -> Iterator[Fault]:
     """Yield faults at each call: once, lasting, and in turn of the kinds that act alike."""
-    for call in calls:
+    for call in of_turn:
         yield Fault(call, EIO)
-        yield Fault(call, ENOSPC, onwards=True)
+        if call.name not in TAKE_NO_ROOM:
+            yield Fault(call, ENOSPC, onwards=True)
         if call.number % 2:
             yield Fault(call, (EDQUOT, EROFS, EIO)[call.number // 2 % 3], onwards=True)
         if call.name == "write":
@@ -79,9 +83,12 @@ def after_fault(story: Story, place: Place, done: Done) -> Iterator[str]:
     yield from unreadable(place)
     is_first = not place.snapshot.exists()
     _, resumed = resume(place)
-    yield from clean(place, resumed, is_first=is_first)
-    yield from lost_before(story, place)
     count, results = continued(story, place.stored())
+    cut_off = ""
+    if results and results[0]["content"] == UNKNOWN_RESULT:
+        cut_off = story.messages[count - 1]["tool_calls"][0]["function"]["name"]
+    yield from clean(place, resumed, is_first=is_first, cut_off=cut_off)
+    yield from lost_before(story, place)
     if results and (len(results) > 1 or results[0]["role"] != "tool"):
         yield f"made up: {results}"
     # The journal may hold all although its snapshot failed, and was told to. Never the reverse.
@@ -123,9 +130,9 @@ def test_nor_does_one_while_a_new_session_begins(
 ) -> None:
     story = Story.told(tmp_path, shim, finished_turn=finished_turn, watched=["home"])
     # What comes later is the same in every session.
-    calls = story.beginning()
-    cases = [Fault(call, EIO) for call in calls]
-    cases += [Fault(call, ENOSPC, onwards=True) for call in calls]
+    beginning = story.beginning()
+    cases = [Fault(call, EIO) for call in beginning]
+    cases += [Fault(c, ENOSPC, onwards=True) for c in beginning if c.name not in TAKE_NO_ROOM]
     check_faults(story, shim, tmp_path, cases)
 
 
@@ -170,6 +177,26 @@ def test_what_was_written_by_halves_is_whole_after_a_crash(
         yield from after_crash(story, place, cut_off)
 
     check_all(problems, [Fault(call, SHORT) for call in story.calls if call.name == "write"])
+
+
+def test_a_fault_of_the_disk_in_an_undo_damages_nothing_and_another_one_finishes_it(
+    shim: Shim, story: Story, tmp_path: Path
+) -> None:
+    undisturbed = story.happened(tmp_path / "undone")
+    log = tmp_path / "undo"
+    assert undisturbed.undo(**shim.recording(log, *undisturbed.watched)).returncode == 0
+
+    def problems(fault: Fault) -> Iterator[str]:
+        place = story.happened(tmp_path / fault.name)
+        number, error = fault.call.number, fault.error
+        env = shim.failure(error, number, *place.watched, onwards=fault.onwards)
+        done = place.undo(**env)
+        if done.returncode not in (0, 1):
+            yield f"status {done.returncode}"
+        yield from after_undo(story, place, done)
+
+    kinds = ((EIO, False), (ENOSPC, True), (EIO, True))
+    check_all(problems, (Fault(call, *kinds[call.number % len(kinds)]) for call in calls(log)))
 
 
 # -- real disks -------------------------------------------------------------------------------
@@ -221,11 +248,26 @@ def test_a_read_only_home_is_read_and_left_as_it_is(
     assert list(after_fault(story, place, done)) == []
 
 
+def test_where_no_folder_can_be_made_the_turn_is_done_and_one_line_tells(
+    tmp_path: Path, mounting: tuple[str, ...]
+) -> None:
+    place = Place(tmp_path)
+    place.make()
+    place.answers(STEPS)
+    (tmp_path / "wall").mkdir()
+    script = 'mount -t tmpfs -o ro none ../wall && exec "$@"'
+    program = (*mounting, "sh", "-c", script, "sh", *BANTAM)
+    done = place.turn(PROMPT, program=program, BANTAM_HOME="../wall/none")
+    assert list(finished(done)) == []
+    assert done.stderr.count(TOLD.encode()) == 1
+
+
 def test_files_that_may_not_grow_are_not_damaged(story: Story, tmp_path: Path) -> None:
     place = story.copy(tmp_path / "place")
     # A server, since the script's files may not grow either.
     with LLMServer(STEPS) as server, files_of_at_most(1000):
-        done = replace(place, server=server).turn(PROMPT, "-c")
+        # Bytecode would be cut as well, and stay.
+        done = replace(place, server=server).turn(PROMPT, "-c", PYTHONDONTWRITEBYTECODE="1")
     assert TOLD.encode() in done.stderr
     assert list(after_fault(story, place, done)) == []
 
@@ -236,14 +278,14 @@ NOBODY = ("unshare", "-U", "--map-user=54321")  # no user database has it
 @pytest.mark.parametrize(
     ("home", "program"),
     [
-        ({"HOME": "/dev/null"}, ()),
-        ({"HOME": "/proc/none"}, ()),
+        ({"HOME": "{}/pipe"}, ()),
+        ({"HOME": "{}/loop/none"}, ()),
         ({"HOME": ""}, NOBODY),
         ({}, NOBODY),
         ({"BANTAM_HOME": "note.txt"}, ()),
         ({"BANTAM_HOME": "note.txt/sub"}, ()),
-        ({"BANTAM_HOME": "/proc/none"}, ()),
-        ({"BANTAM_HOME": "/dev/null"}, ()),
+        ({"BANTAM_HOME": "../loop"}, ()),
+        ({"BANTAM_HOME": "../pipe"}, ()),
         ({"BANTAM_HOME": "../sessions-is-a-file"}, ()),
     ],
 )
@@ -255,9 +297,12 @@ def test_without_a_home_the_turn_is_done_and_one_line_tells(
     place.answers(STEPS)
     (tmp_path / "sessions-is-a-file").mkdir()
     (tmp_path / "sessions-is-a-file" / "sessions").write_text("mine")
+    (tmp_path / "loop").symlink_to("loop")
+    os.mkfifo(tmp_path / "pipe")
     env = {name: value for name, value in place.environment().items() if "HOME" not in name}
     arguments = place.arguments(PROMPT)
-    done = run(*arguments, cwd=place.project, env=env | home, program=(*program, *BANTAM))
+    env |= {name: value.format(tmp_path) for name, value in home.items()}
+    done = run(*arguments, cwd=place.project, env=env, program=(*program, *BANTAM))
     assert list(finished(done)) == []
     assert done.stderr.count(TOLD.encode()) == 1
     assert (tmp_path / "sessions-is-a-file" / "sessions").read_text() == "mine"

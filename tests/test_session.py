@@ -251,6 +251,18 @@ def test_a_session_that_is_not_there_leaves_nothing_unless_it_is_used(home: Path
     assert snapshot(home)["project"] == "/p"
 
 
+def test_a_conversation_begins_with_a_snapshot_after_one_that_was_lost_too(home: Path) -> None:
+    session = fresh(home)
+    session.append(user("old"))
+    session.append(said("a"))
+    copy = after_a_crash(home)
+    (copy / "sessions" / "s.json").unlink()
+    again = store_in(copy).resumed(ID, ABOUT)
+    again.append(user("new"))
+    assert stored(copy) == [user("new")]
+    assert entries(copy) == []
+
+
 def test_a_session_without_a_place_that_nobody_asks_anything_writes_nothing_at_its_end(
     home: Path,
 ) -> None:
@@ -327,10 +339,11 @@ def test_a_conversation_goes_on_where_a_crash_cut_it_off(home: Path) -> None:
     again.append(said("well"))
     again.close()
     assert names(copy) == ["s.json"]
-    assert again.notices == [
+    (told,) = again.notices
+    assert told == (
         "the last run of this session was cut off in shell_exec: check what that did, it may "
         "still run"
-    ]
+    )
     assert store_in(copy).resumed(ID, ABOUT).notices == []
 
 
@@ -562,9 +575,8 @@ def test_what_could_not_be_stored_is_not_stored_beside_itself_when_it_is_closed_
     session = fresh(home)
     session.append(user("u"))
     session.append(said("a"))
-    size = (home / "sessions" / "s.journal").stat().st_size
-    with files_of_at_most(size):
-        session.append(said("x" * 2 * size))
+    with files_of_at_most(1000):  # room for what the disk holds, not for what follows
+        session.append(said("x" * 4000))
         session.close()
         session.close()
     assert names(home) == ["s.journal", "s.json"]

@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from llmserver import LLMServer, Reply, calls, error, raw, shell, text, write
+from llmserver import LLMServer, calls, error, raw, shell, text, write
 from processes import eventually, running, unique_seconds
 from program import BANTAM, at, environment, events, run, sh, start
 
@@ -64,11 +64,7 @@ def shown(status: int, out: bytes, err: bytes) -> Ran:
 
 def bantam(server: LLMServer, *arguments: str, cwd: Path, **env: str) -> Ran:
     """Run Bantam in `cwd`, its home too."""
-    return bantam_in(environment(cwd, **env), server, *arguments, cwd=cwd)
-
-
-def bantam_in(env: dict[str, str], server: LLMServer, *arguments: str, cwd: Path) -> Ran:
-    ended = run("--json", *at(server.url), *arguments, cwd=cwd, env=env)
+    ended = run("--json", *at(server.url), *arguments, cwd=cwd, env=environment(cwd, **env))
     return shown(ended.returncode, ended.stdout, ended.stderr)
 
 
@@ -591,11 +587,6 @@ def test_who_continues_a_session_in_use_goes_on_from_what_is_stored_in_a_place_o
     }
 
 
-def _echo(asked: dict[str, Any], _: int) -> Reply:
-    """Answer what the last prompt was."""
-    return text(f"answer to {asked['messages'][-1]['content']}")
-
-
 def test_the_prompt_in_another_ones_hand_is_not_sent_again(
     tmp_path: Path, home: Path, own: str
 ) -> None:
@@ -612,6 +603,31 @@ def test_the_prompt_in_another_ones_hand_is_not_sent_again(
     assert sessions(home) == {own: ["one", "A"], f"{own}-2": ["two", "B"]}
 
 
+# Answers what the last prompt was. A program, since the network's client takes half of a run.
+_ECHO: Final = r"""
+asked=$(grep -o 'prompt [0-9]*\.[0-9]*' | tail -n 1)
+echo "{\"choices\": [{\"message\": {\"content\": \"answer to $asked\"}}]}"
+"""
+# Twenty Bantams, one after the other, each a process of its own; the imports are done once.
+_TWENTY: Final = """
+import os, sys
+import bantam.terminal.runs
+from bantam.cli import main
+number, endpoint = int(sys.argv[1]), sys.argv[2:]
+for turn in range(20):
+    how = ["-c"] if (turn + number) % 3 else []
+    sys.argv[1:] = ["--json", *endpoint, *how, "-p", f"prompt {number}.{turn}"]
+    pid = os.fork()
+    if pid == 0:
+        for stream, name in (1, "out"), (2, "err"):
+            os.dup2(os.open(f"{number}.{turn}.{name}", os.O_WRONLY | os.O_CREAT), stream)
+        status = main()
+        sys.stdout.flush()
+        os._exit(status)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+
+
 @pytest.mark.parametrize("at_once", [2, 10])
 def test_bantams_at_once_in_one_project_lose_no_message(
     at_once: int, tmp_path: Path, home: Path, own: str
@@ -620,13 +636,23 @@ def test_bantams_at_once_in_one_project_lose_no_message(
     whole = environment(tmp_path).items()
     env = {name: value for name, value in whole if not name.startswith("COVERAGE")}
 
-    def twenty_turns(number: int) -> Iterator[Ran]:
-        for turn in range(20):
-            how = ("-c",) if (turn + number) % 3 else ()
-            yield bantam_in(env, server, *how, "-p", f"prompt {number}.{turn}", cwd=tmp_path)
+    def twenty_turns(number: int) -> list[Ran]:
+        program = (sys.executable, "-c", _TWENTY, str(number))
+        ran = run(*at("run://sh echo.sh"), cwd=tmp_path, env=env, program=program)
+        assert ran.stderr == b""
+        statuses = ran.stdout.split()
+        assert len(statuses) == 20
+        return [
+            shown(
+                int(status),
+                *((tmp_path / f"{number}.{turn}.{name}").read_bytes() for name in ("out", "err")),
+            )
+            for turn, status in enumerate(statuses)
+        ]
 
-    with LLMServer(_echo) as server, ThreadPoolExecutor(at_once) as threads:
-        runs = list(threads.map(lambda number: list(twenty_turns(number)), range(at_once)))
+    (tmp_path / "echo.sh").write_text(_ECHO)
+    with ThreadPoolExecutor(at_once) as threads:
+        runs = list(threads.map(twenty_turns, range(at_once)))
     for ran in (ran for each in runs for ran in each):
         assert ran.status == 0
         asides = [line for line in ran.said if line.startswith("another Bantam works on ")]

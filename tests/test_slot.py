@@ -447,8 +447,8 @@ def test_of_a_damaged_session_both_files_are_kept(folder: Path) -> None:
     (folder / "s.json").write_text("{")
     replaced(
         folder,
-        "the session s is damaged: it is no JSON: Expecting property name enclosed in double quotes: line 1 "
-        "column 2 (char 1); it was set aside as s.json.damaged",
+        "the session s is damaged: it is no JSON: Expecting property name enclosed in double "
+        "quotes: line 1 column 2 (char 1); it was set aside as s.json.damaged",
         "not all of the journal of s was taken: its snapshot is damaged; it is in "
         "s.journal.damaged",
     )

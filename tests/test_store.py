@@ -504,6 +504,7 @@ def test_damage_of_a_journal_that_a_crash_left_is_told_and_the_good_part_read(ho
     found = store_in(home).stored("s", told.append)
     assert found.conversation.messages == [user("u"), said("a")]
     assert told == ["not all of the journal of s was taken: line 3 is damaged"]
+    assert store_in(home).stored("s").conversation == found.conversation
     assert [each.suffix for each in (home / "sessions").glob("*.damaged")] == []
 
 

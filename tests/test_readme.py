@@ -56,7 +56,13 @@ def test_a_python_snippet_runs(snippet: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [line for block in snippets("sh") for line in block.splitlines() if "bantam" in line.replace(".bantam", "")]
+    "line",
+    [
+        line
+        for block in snippets("sh")
+        for line in block.splitlines()
+        if "bantam" in line.replace(".bantam", "")
+    ],
 )
 def test_a_shell_line_works(line: str, tmp_path: Path) -> None:
     bin_folder = tmp_path / "bin"

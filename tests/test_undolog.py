@@ -2,19 +2,18 @@
 
 import json
 import os
-import resource
 import stat
 import tempfile
 import tracemalloc
 from base64 import b64encode
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from zlib import crc32
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from processes import files_of_at_most
 from users import open_folder, ordinary_user
 
 from bantam.agent.undo import put_back
@@ -232,24 +231,13 @@ def test_a_turn_begins_even_where_that_cannot_be_written_down() -> None:
         assert log.last(2) == Turn(2, (change_of("/b"),))
 
 
-@contextmanager
-def size_limit(size: int) -> Iterator[None]:
-    """Let no file grow beyond `size` bytes, as if the disk were full."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
 def test_a_change_too_large_for_the_disk_leaves_its_mark_where_that_has_room(path: Path) -> None:
     """A turn that keeps the rest must not say that it put back all."""
     log = UndoLog(path, most_bytes=4000)
     log.begin(1)
     log.keep(change_of("/a"))
     limit = path.stat().st_size + 500
-    with size_limit(limit), pytest.raises(OSError, match="too large"):
+    with files_of_at_most(limit), pytest.raises(OSError, match="too large"):
         log.keep(change_of("/b", bytes(1400)))
     assert UndoLog(path).last(1) == Turn(1, (change_of("/a"),), lost=frozenset({"/b"}))
 
@@ -270,7 +258,7 @@ def test_turns_that_the_session_has_lost_are_undone_first_and_then_forgotten(pat
 def test_turns_stay_forgotten_where_the_next_cannot_begin(path: Path) -> None:
     filled(path, 3)
     log = UndoLog(path)
-    with size_limit(0), pytest.raises(OSError, match="too large"):
+    with files_of_at_most(0), pytest.raises(OSError, match="too large"):
         log.begin(1)
     log.keep(change_of("/a"))
     assert log.last(1) == Turn(1, (change_of("/a"),))

@@ -125,9 +125,8 @@ def test_undo_takes_a_session_by_name_and_none_that_is_at_work(project: Path) ->
             busy.send_signal(signal.SIGINT)
             busy.communicate()
     assert (refused.returncode, refused.stdout) == (1, b"")
-    assert refused.stderr == (
-        f"bantam: another Bantam works on the session {project_id(project)}; end it first\n".encode()
-    )
+    said = f"bantam: another Bantam works on the session {project_id(project)}; end it first\n"
+    assert refused.stderr == said.encode()
     assert [path.suffix for path in stored(project).parent.iterdir()] == [".json", ".undo"]
 
 

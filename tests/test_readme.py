@@ -79,7 +79,8 @@ def test_a_shell_line_works(line: str, tmp_path: Path) -> None:
     sessions = tmp_path / ".bantam" / "sessions"
     sessions.mkdir(parents=True)
     (sessions / "ID.json").write_text(_SESSION)
-    subprocess.run(["git", "init", "-q", "."], cwd=tmp_path, check=True)
+    begun = "git init -q . && git -c user.name=n -c user.email=e commit -q --allow-empty -m Begin"
+    subprocess.run(["sh", "-c", begun], cwd=tmp_path, check=True)
     with LLMServer([text("Hello.")]) as server:
         (tmp_path / ".bantam.cfg").write_text(f"endpoint={server.url}\n")
         done = subprocess.run(

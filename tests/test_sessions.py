@@ -470,8 +470,9 @@ def damaged_file(case: Mapping[str, Any], folder: Path) -> None:
 def save_with_write_error(case: Mapping[str, Any], folder: Path) -> None:
     own = project_id(folder)
     path = store_file(folder / ".bantam", own, case["file_text"].encode())
-    # Bytecode would be cut as well, and stay.
-    env = environment(folder, PYTHONDONTWRITEBYTECODE="1")
+    # Bytecode and what coverage measures would be cut as well, and stay.
+    whole = environment(folder, PYTHONDONTWRITEBYTECODE="1").items()
+    env = {name: value for name, value in whole if not name.startswith("COVERAGE")}
     with LLMServer([text("A" * 4000)]) as server:
         words = ("--json", *at(server.url), "-c", "-p", "one")
         process = run(*words, cwd=folder, env=env, program=_files_of_at_most(1))

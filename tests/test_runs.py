@@ -127,7 +127,7 @@ def test_undo_takes_a_session_by_name_and_none_that_is_at_work(project: Path) ->
     assert (refused.returncode, refused.stdout) == (1, b"")
     said = f"bantam: another Bantam works on the session {project_id(project)}; end it first\n"
     assert refused.stderr == said.encode()
-    assert [path.suffix for path in stored(project).parent.iterdir()] == [".json", ".undo"]
+    assert {path.suffix for path in stored(project).parent.iterdir()} == {".json", ".undo"}
 
 
 def test_without_a_session_there_is_nothing_to_undo(project: Path) -> None:

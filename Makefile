@@ -33,7 +33,7 @@ lint: .venv/ready
 
 test: .venv/ready
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage run -m pytest --numprocesses auto --dist worksteal
 	$(BIN)/coverage combine --quiet
 
 coverage: .venv/ready

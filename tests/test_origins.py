@@ -205,7 +205,7 @@ HARMLESS = [
     "http://[::1]:8080/v1",
     "https://api.kilo.ai/api/openrouter",
     "https://API.OPENAI.com:443/v1",
-    *(f"https://{host}/v1" for host in KNOWN_HOSTS),
+    *(f"https://{host}/v1" for host in sorted(KNOWN_HOSTS)),
 ]
 
 

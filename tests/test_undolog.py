@@ -231,6 +231,15 @@ def test_a_turn_begins_even_where_that_cannot_be_written_down() -> None:
         assert log.last(2) == Turn(2, (change_of("/b"),))
 
 
+def test_where_one_record_fills_the_room_all_before_it_goes(path: Path) -> None:
+    path.parent.mkdir(exist_ok=True)
+    log = UndoLog(path, most_bytes=300)
+    log.begin(1)
+    log.keep(change_of("/a"))
+    log.keep(change_of("/b"))
+    assert log.last(1) == Turn(1, (change_of("/b"),), lost=frozenset({"/a"}))
+
+
 def test_a_change_too_large_for_the_disk_leaves_its_mark_where_that_has_room(path: Path) -> None:
     """A turn that keeps the rest must not say that it put back all."""
     log = UndoLog(path, most_bytes=4000)

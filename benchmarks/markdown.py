@@ -1,0 +1,69 @@
+"""CPU time of Markdown drawn while it streams, 1 MB against 100 KB, and the bytes written.
+
+    python benchmarks/markdown.py      prints a Markdown table; exit 1 if time is not linear
+
+A delta is 4 characters, about a token. The clock is the real one, so the tail is drawn at most 30
+times a second; the last two columns are of a run in which it is drawn at every delta.
+"""
+
+import io
+import sys
+import time
+from collections.abc import Callable
+from itertools import count
+
+from bantam.terminal.live import Live
+
+DELTA = 4
+MOST_RATIO = 12.0  # ten times the text, and noise
+PROSE = (
+    "## A heading\n\nSome **bold** words, some `code` and [a link](https://example.com/x), in a\n"
+    "paragraph of two lines.\n\n- an item\n  - a nested one\n\n```python\ndef f(x: int) -> str:\n"
+    '    return f"{x}"  # as text\n```\n\n| a | b |\n|---|--:|\n| cell | 1 |\n\n'
+)
+TEXTS = {
+    "mixed": PROSE,
+    "one paragraph": "some words ",
+    "one line without blanks": "x",
+    "items": "- item with **bold** in it\n",
+    "code": "x = call(1, 'text')  # why\n",
+    "one table": "| cell | other cell |\n",
+}
+HEADS = {"one table": "| a | b |\n|---|---|\n", "code": "```python\n"}
+
+
+def drawn(text: str, clock: Callable[[], float]) -> tuple[float, float]:
+    """Return the CPU seconds for `text`, and the bytes written for each of its own."""
+    out = io.StringIO()
+    start = time.process_time()
+    answer = Live(out, lambda: (80, 24), clock, in_place=True, color=True)
+    for at in range(0, len(text), DELTA):
+        answer.feed(text[at : at + DELTA])
+    answer.close()
+    seconds = time.process_time() - start
+    return seconds, len(out.getvalue().encode()) / len(text.encode())
+
+
+def main() -> int:
+    """Print the table; return 1 if ten times the text takes more than twelve times as long."""
+    drawn(PROSE, time.monotonic)  # imports are not what is measured
+    print("| text | 100 KB, s | 1 MB, s | ratio | ms a 1,000 deltas | bytes | at every delta |")
+    print("|---|--:|--:|--:|--:|--:|--:|")
+    worst = 0.0
+    for name, block in TEXTS.items():
+        whole = HEADS.get(name, "") + block * (1_000_000 // len(block))
+        small, _ = drawn(whole[:100_000], time.monotonic)
+        large, size = drawn(whole, time.monotonic)
+        each, most = drawn(whole[:20_000], map(float, count()).__next__)
+        worst = max(worst, large / small)
+        a_thousand = large / (len(whole) / DELTA) * 1e6
+        print(
+            f"| {name} | {small:.2f} | {large:.2f} | {large / small:.1f} | {a_thousand:.1f} "
+            f"| x{size:.1f} | x{most:.1f}, {each / (20_000 / DELTA) * 1e6:.0f} ms |",
+            flush=True,
+        )
+    return int(worst > MOST_RATIO)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,99 @@
+"""The source of a table -> its rows in box characters, fitted to a width.
+
+Columns share the width: the narrow ones have what they need, the wide ones get equal parts of the
+rest, and their cells wrap. Where not even three cells a column are left, each row of the table is
+drawn as a list of its fields.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import zip_longest
+from typing import Final
+
+from bantam.terminal.lines import row_cells
+from bantam.terminal.spans import Span, cells, wrapped
+
+_LEAST: Final = 3  # cells of a column
+_HEAD: Final = "1"
+
+Inline = Callable[[str], list[Span]]
+Cell = list[Span]
+
+
+def table_rows(source: str, width: int, inline: Inline) -> list[list[Span]]:
+    """Return what is drawn of `source`: the head, the delimiters and the rows of a table.
+
+    No row is wider than `width` cells. `inline` gives the spans of one cell.
+    """
+    head, delimiters, *body = (row_cells(line) for line in source.split("\n"))
+    count = len(head)
+    grid = [
+        [inline(text) for text, _ in zip_longest(row[:count], head, fillvalue="")]
+        for row in (head, *body)
+    ]
+    grid[0] = [[(text, _with_head(style)) for text, style in cell] for cell in grid[0]]
+    room = width - 3 * count - 1
+    if room < _LEAST * count:
+        return list(_records(grid, width))
+    widths = _fitted([max(map(_width, column)) for column in zip(*grid, strict=True)], room)
+    return list(_boxed(grid, widths, delimiters))
+
+
+def _with_head(style: str) -> str:
+    return f"{_HEAD};{style}" if style else _HEAD
+
+
+def _width(cell: Cell) -> int:
+    return max(1, cells("".join(text for text, _ in cell)))
+
+
+def _fitted(wanted: list[int], room: int) -> list[int]:
+    """Return the widths of columns that want so many cells each: `room` at most in all."""
+    widths = [0] * len(wanted)
+    narrow_first = sorted(range(len(wanted)), key=wanted.__getitem__)
+    for left, column in zip(range(len(wanted), 0, -1), narrow_first, strict=True):
+        widths[column] = min(wanted[column], room // left)
+        room -= widths[column]
+    return widths
+
+
+def _boxed(
+    grid: list[list[Cell]], widths: list[int], delimiters: list[str]
+) -> Iterator[list[Span]]:
+    drawn = [[wrapped(c, w) for c, w in zip(row, widths, strict=True)] for row in grid]
+    is_wrapped = any(len(cell) > 1 for row in drawn[1:] for cell in row)
+    yield _line("┌┬┐", widths)
+    for number, row in enumerate(drawn):
+        # Between rows that are wrapped too: where one ends could not be seen else.
+        if number == 1 or (number and is_wrapped):
+            yield _line("├┼┤", widths)
+        for height in range(max(map(len, row))):
+            spans: list[Span] = []
+            parts = (cell[height] if height < len(cell) else [] for cell in row)
+            for part, width, delimiter in zip(parts, widths, delimiters, strict=True):
+                before, after = _padding(width - cells("".join(t for t, _ in part)), delimiter)
+                spans += [("│ " + " " * before, ""), *part, (" " * after + " ", "")]
+            yield [*spans, ("│", "")]
+    yield _line("└┴┘", widths)
+
+
+def _line(corners: str, widths: list[int]) -> list[Span]:
+    bars = corners[1].join("─" * (width + 2) for width in widths)
+    return [(f"{corners[0]}{bars}{corners[2]}", "")]
+
+
+def _padding(room: int, delimiter: str) -> tuple[int, int]:
+    """Return how many blanks go before and after a cell, as the colons of its column ask."""
+    if not delimiter.endswith(":"):
+        return 0, room
+    before = room // 2 if delimiter.startswith(":") else room
+    return before, room - before
+
+
+def _records(grid: list[list[Cell]], width: int) -> Iterator[list[Span]]:
+    head, *body = grid
+    empty: list[Cell] = [[] for _ in head]
+    for number, row in enumerate(body or [empty]):
+        if number:
+            yield []
+        for name, cell in zip(head, row, strict=True):
+            yield from wrapped([*name, (": ", ""), *cell] if cell else name, width)

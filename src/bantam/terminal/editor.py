@@ -1,0 +1,276 @@
+"""The line editor: prompt_toolkit's, with the keys of SPEC section 9.
+
+Import this module only where a prompt is about to be shown: prompt_toolkit costs as much as all
+the rest. The terminal is never asked for the cursor's position, since one that does not answer
+would be complained about, and one that answers late would answer into the next program.
+"""
+
+import asyncio
+import termios
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Final, TextIO
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import Application, in_terminal
+from prompt_toolkit.buffer import Buffer, CompletionState
+from prompt_toolkit.completion import Completion, DummyCompleter, get_common_complete_suffix
+from prompt_toolkit.document import Document
+from prompt_toolkit.enums import DEFAULT_BUFFER, EditingMode
+from prompt_toolkit.filters import emacs_mode, has_focus
+from prompt_toolkit.history import InMemoryHistory
+from prompt_toolkit.input.typeahead import get_typeahead
+from prompt_toolkit.input.vt100 import Vt100Input
+from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.layout.processors import TabsProcessor
+from prompt_toolkit.output import ColorDepth
+from prompt_toolkit.output.vt100 import Vt100_Output
+
+from bantam.core.cancel import Cancel
+from bantam.core.errors import BantamError, Interrupted
+from bantam.core.messages import SURROGATES
+from bantam.terminal.completion import WordsAfter, candidates
+from bantam.terminal.composing import composed, shown_text
+from bantam.terminal.history import History
+from bantam.terminal.streams import OutputFailed, abandon
+from bantam.terminal.typeahead import TypeAhead
+
+_SLICE_S: Final = 0.05  # how late a cancel is seen
+# How long a lone Esc waits for the rest of a key's sequence; vi users wait for it with each Esc.
+_ESCAPE_S: Final = 0.1
+
+
+class Editor:
+    """Reads lines from a terminal; meets `Lines`.
+
+    `edit_mode`, `emacs` or `vi`, may change between lines. `words_after` completes commands;
+    `environ` names the user's editor and the kind of terminal. `on_ctrl_c` is called when that has
+    cleared the line.
+    """
+
+    def __init__(
+        self,
+        stdin: TextIO,
+        stdout: TextIO,
+        *,
+        history: History,
+        words_after: WordsAfter,
+        environ: Mapping[str, str],
+        on_ctrl_c: Callable[[], None] = lambda: None,
+        edit_mode: str = "emacs",
+        color: bool = True,
+    ) -> None:
+        self.edit_mode = edit_mode
+        self._stdout = stdout
+        self._environ = environ
+        self._on_ctrl_c = on_ctrl_c
+        self._words_after = words_after
+        self._ahead = TypeAhead(stdin.fileno())
+        # What a terminal sends is UTF-8, whatever PYTHONIOENCODING says of pipes.
+        keys = open(stdin.fileno(), encoding="utf-8", closefd=False)  # noqa: SIM115  open as long as stdin
+        self._input = _Keys(keys)
+        output = Vt100_Output.from_pty(stdout, term=environ.get("TERM"))
+        output.enable_cpr = False
+        self._lines: PromptSession[str] = PromptSession(
+            multiline=True,
+            enable_suspend=True,
+            complete_while_typing=False,
+            completer=DummyCompleter(),  # without one a menu gets no room
+            history=_Recall(history),
+            input_processors=[TabsProcessor(char1=" ", char2=" ")],
+            color_depth=None if color else ColorDepth.DEPTH_1_BIT,
+            input=self._input,
+            output=output,
+        )
+
+    def read(self, prompt: str, cancel: Cancel, default: str = "") -> str | None:
+        """Return the next input, None to leave.
+
+        Raises Interrupted at once when cancelled, OutputFailed when the terminal is gone.
+        """
+        self._keep_unread()
+        bindings = _bindings(self._words_after, self._environ, cancel)
+        bindings.add("c-c", filter=has_focus(DEFAULT_BUFFER))(self._clear)
+        self._lines.key_bindings = bindings
+        self._lines.editing_mode = EditingMode(self.edit_mode.upper())
+        return self._read(self._lines, prompt, self._ahead.take() + default, cancel)
+
+    def ask(self, question: str, cancel: Cancel) -> str | None:
+        """Return the answer, None for Ctrl+C and Ctrl+D; what was typed before is none.
+
+        Raises as `read` does.
+        """
+        self._keep_unread()
+        with self._ahead.kept():
+            pass  # what the terminal holds is now kept
+        answers: PromptSession[str] = PromptSession(
+            interrupt_exception=EOFError,
+            color_depth=self._lines.color_depth,
+            input=self._input,
+            output=self._lines.output,
+        )
+        return self._read(answers, question, "", cancel)
+
+    def typing_ahead(self) -> AbstractContextManager[None]:
+        """Keep what is typed meanwhile for the next `read`, unseen."""
+        return self._ahead.kept()
+
+    def _read(
+        self, session: "PromptSession[str]", prompt: str, default: str, cancel: Cancel
+    ) -> str | None:
+        cancel.check()
+        session.app.ttimeoutlen = _ESCAPE_S
+        try:
+            text = session.prompt(
+                prompt,
+                default=default,
+                pre_run=lambda: _watch(session.app, cancel),
+                set_exception_handler=False,
+                handle_sigint=False,  # the program has its own handler, which cancels
+            )
+        except EOFError:
+            cancel.check()  # the terminal may be gone
+            return None
+        except (OSError, termios.error) as error:
+            abandon(self._stdout)
+            cancel.check()
+            raise OutputFailed from error
+        return SURROGATES.sub("\ufffd", text)
+
+    def _clear(self, event: KeyPressEvent) -> None:
+        event.current_buffer.reset()
+        event.app.vi_state.reset()
+        self._on_ctrl_c()
+
+    def _keep_unread(self) -> None:
+        """Keep the keys that came in one piece with an Enter.
+
+        So of several lines pasted into a terminal that does not mark pastes, one is sent.
+        """
+        self._ahead.keep("".join(press.data for press in get_typeahead(self._input)))
+
+
+def _watch(app: "Application[str]", cancel: Cancel) -> None:
+    """Let `app` end when `cancel` is set, and when something in it fails."""
+
+    def fail(_: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        error = context.get("exception")
+        if isinstance(error, Exception) and not app.is_done:
+            app.exit(exception=error)
+
+    async def wait() -> None:
+        while not cancel.is_set:  # noqa: ASYNC110  what a signal handler sets is no asyncio.Event
+            await asyncio.sleep(_SLICE_S)
+        cancel.check()
+
+    asyncio.get_running_loop().set_exception_handler(fail)
+    app.create_background_task(wait())
+
+
+# -- keys -------------------------------------------------------------------------------------
+
+
+class _Keys(Vt100Input):
+    """The keys of a terminal, and its modes."""
+
+    def read_keys(self) -> list[KeyPress]:
+        """Return the keys pressed; Alt+Enter as one, Ctrl+J.
+
+        As two, each Esc of vi mode would wait for an Enter.
+        """
+        keys: list[KeyPress] = []
+        for press in super().read_keys():
+            if press.key == Keys.ControlM and keys and keys[-1].key == Keys.Escape:
+                keys[-1] = KeyPress(Keys.ControlJ, "\n")
+            else:
+                keys.append(press)
+        return keys
+
+    def raw_mode(self) -> AbstractContextManager[None]:
+        """Let every key come at once, as itself."""
+        self._before = termios.tcgetattr(self.fileno())
+        return super().raw_mode()
+
+    @contextmanager
+    def cooked_mode(self) -> Iterator[None]:
+        """Within raw mode, have the modes from before: prompt_toolkit forgets flow control."""
+        with super().cooked_mode():
+            termios.tcsetattr(self.fileno(), termios.TCSANOW, self._before)
+            yield
+
+
+def _bindings(words_after: WordsAfter, environ: Mapping[str, str], cancel: Cancel) -> KeyBindings:
+    def complete(event: KeyPressEvent) -> None:
+        _complete(event.current_buffer, words_after)
+
+    async def compose(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        async with in_terminal():
+            try:
+                text = composed(buffer.text, environ, cancel)
+            except Interrupted:
+                raise
+            except BantamError as error:
+                event.app.output.write(f"[{shown_text(str(error))}]\n")
+                return
+            buffer.document = Document(text)
+
+    typing = has_focus(DEFAULT_BUFFER)  # and not what is searched for
+    bindings = KeyBindings()
+    bindings.add("enter", filter=typing)(_send)
+    bindings.add("c-j", filter=typing)(_break_line)
+    bindings.add("escape", "enter", filter=typing & emacs_mode)(_break_line)
+    bindings.add("tab", filter=typing)(complete)
+    bindings.add("c-x", "c-e", filter=typing)(compose)
+    bindings.add(Keys.BracketedPaste)(_paste)
+    return bindings
+
+
+def _send(event: KeyPressEvent) -> None:
+    event.current_buffer.validate_and_handle()
+
+
+def _break_line(event: KeyPressEvent) -> None:
+    event.current_buffer.insert_text("\n")
+
+
+def _complete(buffer: Buffer, words_after: WordsAfter) -> None:
+    """Put in what can stand there, or what all of that begins with, and show a menu of it.
+
+    Not prompt_toolkit's own way, a task: keys that come at once would be taken before it is done.
+    """
+    if buffer.complete_state:
+        buffer.complete_next()
+        return
+    found = _completions(buffer.document, words_after)
+    if len(found) == 1:
+        buffer.apply_completion(found[0])
+        return
+    common = get_common_complete_suffix(buffer.document, found)
+    if common:
+        buffer.insert_text(common)
+        found = _completions(buffer.document, words_after)
+    if found:
+        buffer.complete_state = CompletionState(buffer.document, found)
+
+
+def _completions(document: Document, words_after: WordsAfter) -> list[Completion]:
+    found = candidates(document.text_before_cursor, words_after, ".")
+    return [Completion(each.text, -each.replaced, display=each.shown) for each in found]
+
+
+def _paste(event: KeyPressEvent) -> None:
+    event.current_buffer.insert_text(shown_text(event.data))
+
+
+class _Recall(InMemoryHistory):
+    """The entries of `history`, and what is sent, as far as that keeps it."""
+
+    def __init__(self, history: History) -> None:
+        super().__init__(history.entries)
+        self._history = history
+
+    def append_string(self, string: str) -> None:
+        if self._history.add(string):
+            super().append_string(string)

@@ -1,0 +1,101 @@
+r"""What was typed before, kept in a file for the next time.
+
+The file is UTF-8 text, oldest entry first, a line an entry; in it `\n` is a line break and `\\` a
+backslash. So an entry of many lines stays one, `grep` finds it, and a line that somebody else wrote
+is an entry as it stands. Several Bantams append at once: each entry is one write at the end. The
+file is never rewritten, and only its last part is read.
+"""
+
+import os
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from bantam.core.text import screen_text
+from bantam.sessions.files import opened
+
+_READ_BYTES: Final = 1 << 20
+# What is longer was pasted, and a few such would be all that is read.
+_ENTRY_BYTES: Final = 1 << 16
+_ENTRIES: Final = 10_000  # the editor copies all of them for each prompt
+_ESCAPED: Final = re.compile(r"\\([n\\])")
+_KEY_SETTING: Final = re.compile(r"^\s*/cfg\s+api_key\b", re.MULTILINE | re.IGNORECASE)
+
+
+class History:
+    """The entries of the file `path`, oldest first, and what is added; None: in memory alone.
+
+    `redacted` is what replaces the user's keys in a text: what it would change is not kept. A file
+    that cannot be read or written is no error: the history is a convenience.
+    """
+
+    def __init__(self, path: Path | None, redacted: Callable[[str], str]) -> None:
+        self._path = path
+        self._redacted = redacted
+        self.entries: list[str] = []
+        if path is not None:
+            with suppress(OSError):
+                # Others may have written the file, and the screen shows it.
+                self.entries = [screen_text(entry) for entry in decoded(_end_of(path))]
+
+    def add(self, entry: str) -> bool:
+        """Keep `entry`; False for what is blank, holds a key, or repeats the last entry."""
+        if not entry.strip() or self.entries[-1:] == [entry]:
+            return False
+        if _KEY_SETTING.search(entry) or self._redacted(entry) != entry:
+            return False
+        self.entries.append(entry)
+        line = encoded(entry)
+        if self._path is not None and len(line) <= _ENTRY_BYTES:
+            with suppress(OSError):
+                _append(self._path, line)
+        return True
+
+
+def encoded(entry: str) -> bytes:
+    r"""Return the line of the file that holds `entry`.
+
+    >>> encoded("a\nb")
+    b'a\\nb\n'
+    """
+    line = entry.replace("\\", r"\\").replace("\n", r"\n") + "\n"
+    return line.encode("utf-8", "replace")
+
+
+def decoded(raw: bytes) -> list[str]:
+    r"""Return the last entries of a file, oldest first; what is not UTF-8 is U+FFFD.
+
+    >>> decoded(b"a\\nb\n\nok \xe9\n")
+    ['a\nb', 'ok \ufffd']
+    """
+    lines = [line for line in raw.decode("utf-8", "replace").split("\n") if line]
+    return [_ESCAPED.sub(_unescaped, line) for line in lines[-_ENTRIES:]]
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    return "\n" if match[1] == "n" else "\\"
+
+
+def _end_of(path: Path) -> bytes:
+    """Return the last `_READ_BYTES` of `path`, from the beginning of a line on."""
+    with os.fdopen(opened(path, os.O_RDONLY), "rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        if size <= _READ_BYTES:
+            file.seek(0)
+            return file.read(_READ_BYTES)
+        file.seek(size - _READ_BYTES)
+        return file.read(_READ_BYTES).partition(b"\n")[2]
+
+
+def _append(path: Path, line: bytes) -> None:
+    """Add `line` to the end of `path`, behind a line break if the last line lacks one."""
+    fd = opened(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+    try:
+        size = os.fstat(fd).st_size
+        if size and os.pread(fd, 1, size - 1) != b"\n":  # a full disk has cut it
+            line = b"\n" + line
+        os.write(fd, line)
+    finally:
+        os.close(fd)

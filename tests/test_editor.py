@@ -1,0 +1,517 @@
+"""The line editor, by a person at a real pseudo-terminal: keys, the screen, what is submitted."""
+
+import json
+import os
+import re
+import shlex
+import signal
+import stat
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from editor_driver import KEY, words_after
+from processes import eventually, killed, unique_seconds
+from program import run
+from typist import DRIVER, Typist, typist
+
+from bantam.core.cancel import Cancel
+from bantam.terminal.editor import Editor
+from bantam.terminal.history import History
+from bantam.terminal.streams import OutputFailed
+
+CASES: Final = [
+    json.loads(line)
+    for line in (Path(__file__).parent / "cases" / "repl.jsonl").read_text("utf-8").splitlines()
+]
+_ACTION: Final = re.compile(r"@(\w+):(\w+)@")
+SIZES: Final = [(80, 24), (40, 12)]
+UP, DOWN, LEFT, PASTE, END_PASTE = "\x1b[A", "\x1b[B", "\x1b[D", "\x1b[200~", "\x1b[201~"
+
+both_sizes = pytest.mark.parametrize(("columns", "rows"), SIZES, ids=["80x24", "40x12"])
+both_modes = pytest.mark.parametrize("mode", ["emacs", "vi"])
+
+
+# -- cases from public reports ------------------------------------------------------------------
+
+
+def play(one: Typist, keys: str) -> None:
+    """Type `keys`, and do what stands between @ and @ in them."""
+    text, *actions = _ACTION.split(keys)
+    one.type(text)
+    while actions:
+        kind, value, text, *actions = actions
+        if kind == "resize":
+            one.shows("a" * 20)
+            one.resize(*map(int, value.split("x")))
+        else:
+            one.child.kill(signal.Signals[f"SIG{value}"])
+        one.type(text)
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c["tty"]], ids=lambda c: c["id"])
+def test_what_went_wrong_elsewhere_goes_well(case: dict[str, Any], tmp_path: Path) -> None:
+    expect = case["expect"]
+    prompts = expect.get("prompts", ["ok \ufffd" if "history_hex" in expect else "hi"])
+    (tmp_path / "history").write_bytes(bytes.fromhex(expect.get("history_hex", "")))
+    mode = "plain" if case["env"].get("TERM") == "dumb" else "emacs"
+    size = {"columns": case["cols"], "rows": case["rows"]}
+    with typist(tmp_path, mode, **size, env=case["env"]) as one:
+        one.ready()
+        play(one, case["keys"])
+        if "signal" in case["keys"]:
+            assert one.end() == 143
+            return
+        if "\x04" not in case["keys"]:
+            assert one.submitted() == prompts[:1]
+            one.leave()
+        else:
+            assert one.end() == 0
+            assert one.prompts == prompts
+        for text in expect.get("lacks", []):
+            assert text.encode() not in one.raw
+    if "then_keys" in expect:
+        with typist(tmp_path, **size) as one:
+            one.ready()
+            one.type(expect["then_keys"])
+            assert one.submitted() == prompts[1:]
+            one.leave()
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if not c["tty"]], ids=lambda c: c["id"])
+def test_piped_lines_are_prompts_without_an_escape_code(
+    case: dict[str, Any], tmp_path: Path
+) -> None:
+    ended = run("plain", "", cwd=tmp_path, program=DRIVER, stdin=case["keys"].encode())
+    assert ended.returncode == 0
+    lines = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert lines == [*({"prompt": p} for p in case["keys"].splitlines()), {"end": True}]
+    for text in case["expect"]["lacks"]:
+        assert text.encode() not in ended.stdout + ended.stderr
+
+
+# -- keys -------------------------------------------------------------------------------------
+
+_SIXTY_LINES: Final = "\n".join(map(str, range(60)))
+KEYS: Final = {
+    "Enter sends": ("a b\r", "a b"),
+    "Ctrl+J breaks the line": ("a\nb\r", "a\nb"),
+    "Alt+Enter breaks the line": ("a\x1b\rb\r", "a\nb"),
+    "a paste does not send": (f"{PASTE}a\rb\r\nc\n{END_PASTE}d\r", "a\nb\nc\nd"),
+    "a paste may be a command": (f"{PASTE}/help{END_PASTE}\r", "/help"),
+    "a paste loses what acts": (
+        f"{PASTE}a\x1b[31mb\x1b]0;t\x07c\x03\x04\x00\u202ed\te{END_PASTE}\r",
+        "abcd\te",
+    ),
+    "arrows move": (f"ac{LEFT}b\r", "abc"),
+    "Up moves between lines": (f"a\nb{UP}c\r", "ac\nb"),
+    "Backspace takes wide characters": ("漢字🦊é\x7f\x7fx\r", "漢字x"),
+    "Ctrl+C clears the line": ("abc\x03d\r", "d"),
+    "Ctrl+C clears all lines": ("a\nb\x03c\r", "c"),
+    "Ctrl+D deletes in a line": (f"ab{LEFT}\x04c\r", "ac"),
+    "bytes that are not UTF-8 are replaced": ("a\udce9b\r", "a\ufffdb"),
+    "blanks stay": ("  /x  \r", "  /x  "),
+    "a line may be longer than the screen": ("word " * 300 + "\r", "word " * 300),
+    "there may be more lines than on the screen": (f"{_SIXTY_LINES}\r", _SIXTY_LINES),
+    "Tab completes a command": ("/he\t\r", "/help"),
+    "Tab completes an argument": ("/load x\t\r", "/load xyz"),
+    "Tab completes the second argument": ("/cfg model kilo/f\t\r", "/cfg model kilo/free"),
+    "Tab completes what is common": ("/load a\t\r", "/load abc-"),
+    "Tab again takes the first": ("/load a\t\t\r", "/load abc-1"),
+    "Tab completes a path": ("see @RE\t now\r", "see @README.md now"),
+    "Tab goes on in a folder": ("@su\tfi\t\r", "@sub/file"),
+    "Tab quotes a name with a blank": ("@my\t\r", '@"my file.txt"'),
+    "a line that begins with a blank is no command": (" /he\t\r", " /he"),
+}
+
+
+@both_sizes
+@pytest.mark.parametrize("name", KEYS)
+def test_keys(name: str, columns: int, rows: int, tmp_path: Path) -> None:
+    for file in ("README.md", "my file.txt", "sub/file"):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).touch()
+    keys, expected = KEYS[name]
+    with typist(tmp_path, columns=columns, rows=rows) as one:
+        one.ready()
+        one.type(keys)
+        assert one.submitted() == [expected]
+        one.leave()
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ("abc\x1b0ix\r", "xabc"),
+        ("a\x1b\rb\r", "a\nb"),
+        ("a\nb\r", "a\nb"),
+        ("abc\x1b\x03d\r", "d"),
+        ("abc\x1bdd\x1bix\r", "x"),
+        (f"{PASTE}a\rb{END_PASTE}\r", "a\nb"),
+    ],
+)
+def test_keys_of_vi(keys: str, expected: str, tmp_path: Path) -> None:
+    with typist(tmp_path, "vi") as one:
+        one.ready()
+        one.type(keys)
+        assert one.submitted() == [expected]
+        one.leave()
+
+
+def test_esc_and_then_enter_breaks_the_line_too(tmp_path: Path) -> None:
+    with typist(tmp_path) as one:
+        one.ready()
+        one.type("a")
+        one.shows("> a")
+        one.type("\x1b")
+        one.type("\r")
+        one.type("b\r")
+        assert one.submitted() == ["a\nb"]
+
+
+def test_of_several_lines_in_one_piece_one_is_sent(tmp_path: Path) -> None:
+    with typist(tmp_path) as one:
+        one.ready()
+        one.type("one\rtwo\x1b[D\rthree\r")
+        one.submitted()
+        one.ready()
+        one.shows("  three")
+        assert one.prompts == ["one"]
+        one.type("\x7f\x7f\r")
+        assert one.submitted(2) == ["one", "two\nthre"]
+
+
+# -- the screen -------------------------------------------------------------------------------
+
+
+@both_sizes
+def test_the_line_stays_on_the_screen_as_it_was_typed(
+    columns: int, rows: int, tmp_path: Path
+) -> None:
+    with typist(tmp_path, columns=columns, rows=rows) as one:
+        one.ready()
+        one.type(f"{PASTE}a\t漢字\nb{END_PASTE}\r")
+        one.submitted()
+        assert one.lines[:2] == ["> a   漢字", "  b"]
+
+
+def test_no_menu_shows_before_tab_is_pressed(tmp_path: Path) -> None:
+    with typist(tmp_path) as one:
+        one.ready()
+        one.type("/l")
+        one.shows("> /l")
+        assert one.lines == ["> /l"]
+        one.type("\t")
+        one.shows("/list")
+        assert [line.split() for line in one.lines[1:]] == [["/load"], ["/list"]]
+
+
+@pytest.mark.parametrize("env", [{}, {"NO_COLOR": "1"}], ids=["color", "no color"])
+def test_a_menu_has_colors_unless_they_are_refused(env: dict[str, str], tmp_path: Path) -> None:
+    with typist(tmp_path, env=env) as one:
+        one.ready()
+        one.type("/l\t\t")
+        one.shows("> /load")
+        one.shows("/list")
+        colored = re.search(rb"\x1b\[[\d;]*[34]8;", one.raw)
+        assert bool(colored) == (not env)
+
+
+@pytest.mark.parametrize("text", ["a" * 60, "漢字" * 20, "🦊" * 25, "one\n" + "b" * 60])
+def test_a_resize_leaves_one_clean_line(text: str, tmp_path: Path) -> None:
+    with typist(tmp_path, columns=40, rows=24) as one:
+        one.ready()
+        one.type(text)
+        one.shows(text[-3:])
+        for columns in (30, 70, 25):
+            one.resize(columns, 24)
+            one.type("x\x7f")
+            one.until(lambda columns=columns: drawn(one, text, columns))  # type: ignore[misc]  # a default binds the value
+        one.type("\r")
+        assert one.submitted() == [text]
+
+
+def drawn(one: Typist, text: str, columns: int) -> bool:
+    """Whether the screen shows `text` behind the prompt, wrapped, and nothing else."""
+    rows = [
+        f"{lead}{row}"
+        for lead, row in zip(["> ", *["  "] * 9], wrapped(text, columns - 2), strict=False)
+    ]
+    return one.lines == rows
+
+
+def wrapped(text: str, cells: int) -> list[str]:
+    """Return the rows that `text` fills."""
+    rows = [""]
+    for character in text:
+        if character == "\n":
+            rows.append("")
+            continue
+        if sum(2 if ord(each) > 0x2E80 else 1 for each in rows[-1] + character) > cells:
+            rows.append("")
+        rows[-1] += character
+    return rows
+
+
+# -- history ----------------------------------------------------------------------------------
+
+
+def test_up_and_down_walk_the_history_and_keep_what_was_typed(tmp_path: Path) -> None:
+    (tmp_path / "history").write_text("first\nsecond\\nof two\n")
+    with typist(tmp_path) as one:
+        one.ready()
+        one.type(f"dr{UP}{UP}{UP}")
+        one.shows("> first")
+        one.type(DOWN)
+        one.shows("  of two")
+        one.type(f"{DOWN}{DOWN}x\r")
+        assert one.submitted() == ["drx"]
+        one.ready()
+        one.type(f"{UP}{UP}\r")
+        assert one.submitted(2)[1] == "second\nof two"
+        one.leave()
+
+
+def test_ctrl_r_searches_the_history(tmp_path: Path) -> None:
+    (tmp_path / "history").write_text("alpha beta\ngamma\n")
+    with typist(tmp_path) as one:
+        one.ready()
+        one.type("\x12alp")
+        one.shows("alpha beta")
+        one.type("\r\r")
+        assert one.submitted() == ["alpha beta"]
+        one.leave()
+
+
+def test_ctrl_c_ends_a_search(tmp_path: Path) -> None:
+    (tmp_path / "history").write_text("alpha beta\n")
+    with typist(tmp_path) as one:
+        one.ready()
+        one.type("x\x12alp\x03y\r")
+        assert one.submitted() == ["xy"]
+
+
+def test_no_key_is_kept(tmp_path: Path) -> None:
+    with typist(tmp_path) as one:
+        for prompt in ("hello", "/cfg api_key sk-new-one-xyz", f"use {KEY} for it"):
+            one.ready()
+            one.type(f"{prompt}\r")
+            one.until(lambda prompt=prompt: prompt in one.prompts)  # type: ignore[misc]  # a default binds the value
+        one.ready()
+        one.type(f"{UP}\r")
+        assert one.submitted(4)[-1] == "hello"
+        one.leave()
+    assert (tmp_path / "history").read_bytes() == b"hello\n"
+    assert stat.S_IMODE((tmp_path / "history").stat().st_mode) == 0o600
+
+
+# -- the user's editor --------------------------------------------------------------------------
+
+_EDITOR: Final = """
+import os, stat, sys
+file = sys.argv[1]
+text = open(file).read()
+modes = [oct(stat.S_IMODE(os.stat(path).st_mode)) for path in (file, os.path.dirname(file))]
+try:
+    print("editing", *modes, flush=True)
+    word = input()
+except KeyboardInterrupt:
+    word = "interrupted"
+open(file, "w", newline="").write(f"{text}\\r\\n{word}\\x1b[31m!\\n")
+"""
+
+
+@pytest.fixture
+def editor(tmp_path: Path) -> dict[str, str]:
+    """The environment that names an editor, which appends a line typed to it."""
+    (tmp_path / "my editor.py").write_text(_EDITOR)
+    return {"VISUAL": f"'{sys.executable}' 'my editor.py'", "EDITOR": "false"}
+
+
+@both_modes
+@pytest.mark.parametrize(("keys", "word"), [("more\r", "more"), ("\x03", "interrupted")])
+def test_what_the_users_editor_makes_of_it_is_in_the_line(
+    mode: str, keys: str, word: str, editor: dict[str, str], tmp_path: Path
+) -> None:
+    with typist(tmp_path, mode, env=editor) as one:
+        one.ready()
+        one.type("text\x18\x05")
+        one.shows("editing 0o600 0o700")
+        one.type(keys)
+        one.shows(f"  {word}!")
+        assert one.prompts == []
+        one.type("?\r")
+        assert one.submitted() == [f"text\n{word}!?"]
+        one.leave()
+
+
+@pytest.mark.parametrize(
+    ("env", "message"),
+    [
+        ({"EDITOR": "false"}, "[false ended with status 1; nothing is changed]"),
+        ({"EDITOR": "no-such-editor"}, "[no-such-editor: No such file or directory; see $VISUAL"),
+        ({"EDITOR": "'"}, "[$VISUAL or $EDITOR is "),
+        ({"PATH": "/nowhere"}, "[there is no editor; name one in $EDITOR]"),
+    ],
+)
+def test_an_editor_that_fails_changes_nothing(
+    env: dict[str, str], message: str, tmp_path: Path
+) -> None:
+    with typist(tmp_path, env=env) as one:
+        one.ready()
+        one.type("text\x18\x05")
+        one.shows(message)
+        one.until(lambda: one.lines[-1] == "> text")
+        one.type("?\r")
+        assert one.submitted() == ["text?"]
+        one.leave()
+
+
+def test_without_a_name_an_editor_that_is_there_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "nano").write_text("#!/bin/sh\necho more >> $1\n")
+    (tmp_path / "nano").chmod(0o755)
+    with typist(tmp_path, env={"PATH": str(tmp_path)}) as one:
+        one.ready()
+        one.type("text\n\x18\x05")
+        one.shows("  more")
+        one.type("\r")
+        assert one.submitted() == ["text\nmore"]
+
+
+@pytest.mark.parametrize("trap", ["", "trap '' TERM; "], ids=["meek", "stubborn"])
+def test_sigterm_ends_the_users_editor_too(trap: str, tmp_path: Path) -> None:
+    marker = unique_seconds()
+    script = f"{trap}stty -echo; echo editing; sleep {marker} & wait; wait"
+    with typist(tmp_path, env={"EDITOR": f'sh -c "{script}"'}) as one:
+        one.ready()
+        one.type("text\x18\x05")
+        one.shows("editing")
+        one.child.kill(signal.SIGTERM)
+        assert one.end() == 143
+    killed(marker)
+
+
+# -- ways out ---------------------------------------------------------------------------------
+
+
+@both_modes
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGTERM, 143), (signal.SIGHUP, 143), (signal.SIGINT, 130)]
+)
+def test_a_signal_ends_the_editor_and_the_terminal_is_as_before(
+    mode: str, number: signal.Signals, status: int, tmp_path: Path
+) -> None:
+    with typist(tmp_path, mode) as one:
+        one.ready()
+        one.type("a\nb")
+        one.shows("  b")
+        one.child.kill(number)
+        assert one.end() == status
+        assert one.prompts == []
+
+
+def test_a_terminal_that_goes_away_ends_the_editor(tmp_path: Path) -> None:
+    with typist(tmp_path) as one:
+        one.ready()
+        one.child.close(force=False)
+        assert eventually(lambda: not one.child.isalive())
+        assert (one.child.exitstatus, one.child.signalstatus) == (143, None)
+
+
+def test_a_fault_ends_the_editor_and_the_terminal_is_as_before(tmp_path: Path) -> None:
+    with typist(tmp_path) as one:
+        one.ready()
+        one.type("/noise \t\x03/broken \t")
+        assert one.end() == 1
+        assert b"ValueError: a bug\r\n" in one.raw
+        assert b"what follows" not in one.raw
+
+
+def test_a_terminal_that_takes_no_more_is_told() -> None:
+    keyboard, stdin = os.openpty()
+    screen, stdout = os.openpty()
+    with os.fdopen(stdin) as keys, os.fdopen(stdout, "w") as out:
+        editor = Editor(
+            keys,
+            out,
+            history=History(None, str),
+            words_after=words_after,
+            environ={"TERM": "xterm"},
+        )
+        os.close(screen)
+        with pytest.raises(OutputFailed):
+            editor.read("> ", Cancel())
+    os.close(keyboard)
+
+
+def test_ctrl_z_gives_the_terminal_to_the_shell_and_back(tmp_path: Path) -> None:
+    program = " ".join(shlex.quote(word) for word in (*DRIVER, "emacs", ""))
+    script = f"set -m; {program}; stty -a | grep -o ' echo '; read a; echo got $a; fg; echo end"
+    with typist(tmp_path, program=("bash", "-c", script)) as one:
+        one.ready()
+        one.type("abc")
+        one.shows("> abc")
+        one.type("\x1a")
+        one.shows(" echo")
+        one.type("it\r")
+        one.shows("got it")
+        one.until(lambda: one.lines[-1] == "> abc")
+        one.type("d\r")
+        assert one.submitted() == ["abcd"]
+        one.ready()
+        one.type("\x04")
+        assert one.end() == 0
+        assert one.lines[-1] == "end"
+
+
+# -- what is typed during a turn --------------------------------------------------------------
+
+
+def test_what_is_typed_during_a_turn_is_in_the_editor_after_it(tmp_path: Path) -> None:
+    with typist(tmp_path) as one:
+        one.ready()
+        one.type("turn\r")
+        one.shows('{"turn": "starts"}')
+        one.type("nexx\x7ft \x1b[A漢字\rsecond")
+        (tmp_path / "go").touch()
+        one.shows("  second")
+        assert one.raw.count("漢字".encode()) == 1
+        assert one.lines[-2:] == ["> next 漢字", "  second"]
+        one.type("!\r")
+        assert one.submitted(2)[1] == "next 漢字\nsecond!"
+        one.leave()
+
+
+def test_ctrl_c_during_a_turn_is_a_signal_and_the_terminal_is_as_before(tmp_path: Path) -> None:
+    with typist(tmp_path) as one:
+        one.ready()
+        one.type("turn\r")
+        one.shows('{"turn": "starts"}')
+        one.type("abc\x03")
+        assert one.end() == 130
+        assert b"abc" not in one.raw
+
+
+def test_what_was_typed_before_a_question_is_no_answer_to_it(tmp_path: Path) -> None:
+    with typist(tmp_path) as one:
+        one.ready()
+        one.type("ask\ry\r")
+        one.shows("Go on? [y/N]")
+        one.type("n\r")
+        one.until(lambda: {"answer": "n"} in one.said)
+        one.ready()
+        one.until(lambda: one.lines[-1] == "> y")
+        one.type(f"{UP}{UP}\r")
+        assert one.submitted(2) == ["ask", "ask"]
+
+
+@pytest.mark.parametrize("key", ["\x03", "\x04"])
+def test_a_question_may_get_no_answer(key: str, tmp_path: Path) -> None:
+    with typist(tmp_path) as one:
+        one.ready()
+        one.type("ask\r")
+        one.shows("Go on? [y/N]")
+        one.type(key)
+        one.until(lambda: {"answer": None} in one.said)
+        one.leave()

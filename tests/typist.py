@@ -1,0 +1,140 @@
+"""A person at a terminal in which a program runs: keys go in, a screen comes out."""
+
+import fcntl
+import json
+import os
+import struct
+import sys
+import termios
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pexpect
+import pyte
+from program import environment
+
+DRIVER: Final = (sys.executable, str(Path(__file__).with_name("editor_driver.py")))
+# The editor asks the terminal to mark pastes for so long as it takes keys.
+_TAKES_KEYS, _TAKES_NONE = b"\x1b[?2004h", b"\x1b[?2004l"
+_PLAIN_PROMPT: Final = b"> "
+_PATIENCE_S: Final = 30
+
+
+class Typist:
+    """`child` on a terminal of `columns` and `rows`; `screen` is what it shows by now."""
+
+    def __init__(self, child: Any, columns: int, rows: int) -> None:
+        self.child = child
+        self.raw = b""
+        self.screen = pyte.Screen(columns, rows)
+        self._stream = pyte.ByteStream(self.screen)
+        self.modes = _modes_of_a_new_terminal()
+
+    def until(self, condition: Callable[[], object]) -> None:
+        """Read what the program writes until `condition` is true."""
+        while not condition():
+            self._feed(self.child.read_nonblocking(65536, _PATIENCE_S))
+
+    def ready(self) -> None:
+        """Wait until a prompt is shown and takes keys."""
+        self.until(
+            lambda: (
+                self.raw.count(_TAKES_KEYS) > self.raw.count(_TAKES_NONE)
+                or self.raw.endswith(_PLAIN_PROMPT)
+            )
+        )
+
+    def type(self, keys: str) -> None:
+        """Press `keys`."""
+        rest = keys.encode("utf-8", "surrogateescape")
+        while rest:
+            rest = rest[os.write(self.child.child_fd, rest) :]
+
+    def shows(self, text: str) -> None:
+        """Wait until the screen shows `text`."""
+        self.until(lambda: text in "\n".join(self.lines))
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Let the terminal have another size, and tell the program."""
+        self.screen.resize(rows, columns)
+        size = struct.pack("HHHH", rows, columns, 0, 0)
+        fcntl.ioctl(self.child.child_fd, termios.TIOCSWINSZ, size)
+
+    def end(self) -> int:
+        """Read to the end; return the exit status. The terminal's modes are as before."""
+        try:
+            self.until(lambda: False)
+        except pexpect.EOF:
+            assert termios.tcgetattr(self.child.child_fd) == self.modes
+        self.child.close()
+        assert self.child.signalstatus is None
+        status: int = self.child.exitstatus
+        return status
+
+    def leave(self) -> None:
+        """Press Ctrl+D at the next prompt and wait for a good end."""
+        self.ready()
+        self.type("\x04")
+        assert self.end() == 0
+        assert self.said[-1] == {"end": True}
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of the screen, without blanks at the ends and empty ones below."""
+        return "\n".join(row.rstrip() for row in self.screen.display).rstrip().split("\n")
+
+    @property
+    def said(self) -> list[dict[str, Any]]:
+        """What the driver has said."""
+        lines = self.raw.decode("utf-8", "replace").split("\n")
+        return [json.loads(line[line.index("{") :]) for line in lines if line.endswith("}\r")]
+
+    @property
+    def prompts(self) -> list[str]:
+        """What was submitted."""
+        return [line["prompt"] for line in self.said if "prompt" in line]
+
+    def submitted(self, number: int = 1) -> list[str]:
+        """Return the first prompts, once there are `number`."""
+        self.until(lambda: len(self.prompts) >= number)
+        return self.prompts
+
+    def _feed(self, part: bytes) -> None:
+        self.raw += part
+        self._stream.feed(part)
+
+
+def _modes_of_a_new_terminal() -> list[Any]:
+    """Return what the child found; its own terminal may have been changed by now."""
+    keyboard, terminal = os.openpty()
+    modes = termios.tcgetattr(terminal)
+    for fd in (keyboard, terminal):
+        os.close(fd)
+    return modes
+
+
+@contextmanager
+def typist(
+    folder: Path,
+    mode: str = "emacs",
+    *,
+    columns: int = 80,
+    rows: int = 24,
+    program: Sequence[str] = DRIVER,
+    env: Mapping[str, str] | None = None,
+) -> Iterator[Typist]:
+    """Start the driver in `folder`, with a history there."""
+    child = pexpect.spawn(
+        program[0],
+        [*program[1:], mode, str(folder / "history")] if program is DRIVER else list(program[1:]),
+        cwd=str(folder),
+        env=environment(folder, **{"TERM": "xterm-256color", **(env or {})}),
+        dimensions=(rows, columns),
+        timeout=_PATIENCE_S,
+    )
+    try:
+        yield Typist(child, columns, rows)
+    finally:
+        child.close(force=True)

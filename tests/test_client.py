@@ -38,6 +38,7 @@ from bantam.model.transports import Head, HTTPTransport
 
 OK: Final = text("All is well.")
 WAITS_S: Final = (1, 1, 2, 3, 5, 8, 13, 21, 34)
+CHOICE: Final = {"tool_choice": "auto"}
 TOOLS: Final = ({"type": "function", "function": {"name": "shell_exec"}},)
 
 
@@ -513,6 +514,34 @@ def test_a_strict_proof_ends_the_turn_after_the_paid_answer_was_stored(tmp_path:
     assert done.error is not None
     assert "cache miss" in done.error.message
     assert log.messages[-1].content == "Done."
+
+
+# -- text alone ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tools", [TOOLS, ()])
+def test_who_asks_for_text_alone_shows_the_tools_and_forbids_calls(tools: Any) -> None:
+    with LLMServer([OK]) as server, closing(client(http(server.url), options=CHOICE)) as model:
+        collected(model.reply(PROMPT, tools, NoWaiting(), may_call=False))
+    body = server.chat[0].json
+    assert body.get("tools", []) == list(tools)
+    assert body["tool_choice"] == ("none" if tools else "auto")
+
+
+def test_the_context_is_that_of_the_last_answer_that_came() -> None:
+    with LLMServer([OK, error(400, "no")]) as server, closing(client(http(server.url))) as model:
+        assert (model.context, model.window) == (None, 1000)
+        asked(model)
+        failed(model)
+        assert model.context == USAGE["prompt_tokens"]
+
+
+def test_a_request_is_estimated_as_usage_that_no_server_tells() -> None:
+    replies = [text("Yes.", usage=None)]
+    with LLMServer(replies) as server, closing(client(http(server.url))) as model:
+        estimated = model.estimated(PROMPT, TOOLS)
+        collected(model.reply(PROMPT, TOOLS, NoWaiting()))
+        assert model.context == estimated == len(server.chat[0].body) // 4
 
 
 # -- cancel ----------------------------------------------------------------------------------

@@ -77,11 +77,11 @@ PUBLIC: list[tuple[Event, str]] = [
     ),
     (ToolOutput("c1", "out"), '{"type": "tool_output", "id": "c1", "text": "out"}'),
     (
-        ToolFinished("c1", "ls", Status.OK, "t", 0, 0.25, (FileChange("f", 2, 1),)),
+        ToolFinished("c1", "ls", Status.OK, "t", 0, 0.25, (FileChange("f", 2, 1, "+"),)),
         (
             '{"type": "tool_result", "id": "c1", "name": "ls", "status": "ok", "text": "t",'
             ' "exit_code": 0, "duration_s": 0.25,'
-            ' "files": [{"path": "f", "added": 2, "removed": 1}]}'
+            ' "files": [{"path": "f", "added": 2, "removed": 1, "diff": "+"}]}'
         ),
     ),
     (

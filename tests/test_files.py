@@ -153,9 +153,11 @@ def test_a_public_case_ends_as_expected(case: dict[str, Any], tmp_path: Path) ->
 def test_the_result_says_what_was_written_deleted_and_what_is_there(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"one two three")
     result = write(tmp_path, "a.txt", "2", offset=4, del_bytes=3)
+    no_end = "\\ No newline at end of file\n"
+    diff = f"@@ -1,1 +1,1 @@\n-one two three\n{no_end}+one 2 three\n{no_end}"
     assert result == Result(
         "a.txt: bytes written: 1; offset: 4; bytes deleted: 3; size now: 11",
-        files=(FileChange("a.txt", added=1, removed=1),),
+        files=(FileChange("a.txt", added=1, removed=1, diff=diff),),
     )
 
 
@@ -229,7 +231,7 @@ def test_a_change_counts_the_lines_of_the_written_and_of_the_deleted_bytes(
 ) -> None:
     (tmp_path / "a.txt").write_bytes(old)
     result = write(tmp_path, "a.txt", content, **numbers)
-    assert result.files == (FileChange("a.txt", *lines),)
+    assert [(file.path, file.added, file.removed) for file in result.files] == [("a.txt", *lines)]
 
 
 def test_a_byte_order_mark_is_written_at_the_start_of_a_file_alone(tmp_path: Path) -> None:

@@ -147,7 +147,8 @@ def test_the_events_of_a_call_hold_what_ran_and_what_came_of_it(tmp_path: Path) 
     assert [e["status"] for e in ended] == ["ok", "ok", "error", "unknown"]
     assert [e["exit_code"] for e in ended] == [3, None, None, None]
     assert ended[0]["text"] == "hi\n\n\nexit: 3"
-    assert ended[1]["files"] == [{"path": "a.txt", "added": 2, "removed": 0}]
+    diff = "@@ -0,0 +1,2 @@\n+a\n+b\n"
+    assert ended[1]["files"] == [{"path": "a.txt", "added": 2, "removed": 0, "diff": diff}]
     messages = [e["message"] for e in told if e["type"] == "message"]
     assert messages[0]["tool_calls"][0]["function"]["name"] == "shell_exec"
     assert messages[-1] == {"role": "assistant", "content": "Done."}

@@ -23,7 +23,7 @@ from turns import agent_at, done, error_of, notices, retries, shown, turn
 
 from bantam.core.cancel import Cancel
 from bantam.core.errors import ExitStatus
-from bantam.core.events import Event, Replied, Request, Stop
+from bantam.core.events import Compacted, Event, Replied, Request, Stop
 from bantam.core.messages import Message, Role, ToolCall
 from bantam.core.repair import repaired
 
@@ -198,7 +198,42 @@ def test_the_case_of_a_template_error_is_repeated_once(tmp_path: Path) -> None:
     assert [(r.attempt, r.of) for r in retries(events)] == [(1, 1)]
 
 
-def test_the_case_of_a_prompt_over_the_window_is_told_and_not_repeated(tmp_path: Path) -> None:
+def test_the_case_of_a_prompt_over_the_window_compacts_then_repeats(tmp_path: Path) -> None:
+    with (
+        LLMServer([reply_of(CASES["r24"]), text("Yes was said."), OK]) as server,
+        agent_at(server.url, tmp_path, history=HISTORY) as agent,
+    ):
+        events = turn(agent)
+        first, summary, second = bodies(server)
+    compactions = [event for event in events if isinstance(event, Compacted)]
+    assert len(compactions) == CASES["r24"]["expect"]["compacts_then_repeats"]
+    assert summary["tool_choice"] == "none"
+    assert [m["role"] for m in second["messages"]] == ["system", "user"]
+    assert second["messages"][1]["content"].endswith("Go on.")
+    assert second | {"messages": []} == first | {"messages": []}
+    assert "longer than the model's context window: compacting" in notices(events)[0]
+    assert done(events).text == "All is well."
+    assert not retries(events)
+
+
+def test_the_case_of_a_prompt_over_the_window_that_compacting_does_not_mend_is_told(
+    tmp_path: Path,
+) -> None:
+    with (
+        LLMServer([reply_of(CASES["r24"])], repeat_last=True) as server,
+        agent_at(server.url, tmp_path, history=HISTORY) as agent,
+    ):
+        events = turn(agent)
+        sent = [request.body for request in server.chat]
+    assert len(set(sent)) == len(sent) == 2  # the prompt, and the summary: there is nothing to cut
+    assert "maximum context length is 8192 tokens" in error_of(events)
+    assert "context window" in error_of(events)
+    assert [*agent.log.messages] == [*HISTORY, Message(Role.USER, "Go on.")]
+
+
+def test_the_case_of_a_first_prompt_over_the_window_is_told_and_not_repeated(
+    tmp_path: Path,
+) -> None:
     with (
         LLMServer([reply_of(CASES["r24"])], repeat_last=True) as server,
         agent_at(server.url, tmp_path) as agent,

@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from bantam.core.errors import KeyRefused, ModelError, Unavailable
 from bantam.model.failures import Failure, Kind, rejection
-from bantam.model.retry import RETRYABLE, WAITS_S, error_for, is_overflow, repeats, wait_s
+from bantam.model.retry import (
+    RETRYABLE,
+    WAITS_S,
+    PromptTooLong,
+    error_for,
+    is_overflow,
+    repeats,
+    wait_s,
+)
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 URL = "https://example.com/v1/chat/completions"
@@ -356,6 +364,7 @@ def test_a_prompt_over_the_window_is_final_and_says_so(status: int, said: str) -
     failure = failed(status, said)
     assert is_overflow(failure)
     assert repeats(failure) == 0
+    assert isinstance(last(failure), PromptTooLong)
     assert "context window" in str(last(failure))
 
 
@@ -375,3 +384,4 @@ def test_a_code_is_enough_to_know_an_overflow() -> None:
 )
 def test_other_limits_are_no_overflow(status: int, said: str) -> None:
     assert not is_overflow(failed(status, said))
+    assert not isinstance(last(failed(status, said)), PromptTooLong)

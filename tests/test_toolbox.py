@@ -348,6 +348,13 @@ def test_no_secret_stands_in_the_text_of_a_failure() -> None:
     assert result.text == "cannot read [key]"
 
 
+def test_no_secret_stands_in_a_diff() -> None:
+    change = FileChange("a", added=1, removed=0, diff=f"@@ -1 +1,2 @@\n KEY={KEY}\n+b\n")
+    tools = Toolbox([shell(saying(Result("done", files=(change,))))], secrets=[KEY])
+    _, result = returned(tools.run(tools.check(call("shell", {"command": "ls"})), Cancel()))
+    assert result.files[0].diff == "@@ -1 +1,2 @@\n KEY=[key]\n+b\n"
+
+
 def test_what_a_tool_gets_keeps_its_secrets() -> None:
     checked = Toolbox([WRITE], secrets=[KEY]).check(call("write", {"path": "a", "content": KEY}))
     assert checked.arguments["content"] == KEY

@@ -1,4 +1,5 @@
 """The loop.
 
-Order of import, lowest first: prompt, undo, loop, memory, agent, relocation, replay.
+Order of import, lowest first: prompt, undo, loop, memory, wiring, compaction, agent,
+relocation, replay.
 """

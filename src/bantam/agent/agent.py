@@ -10,48 +10,37 @@ so does `Cancel.set` from a signal handler or another thread.
 
 import os
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import Final
 
+from bantam.agent.compaction import CompactingModel, compact_on_request
 from bantam.agent.loop import Approve, run_turn
 from bantam.agent.memory import ListLog, Memory
 from bantam.agent.prompt import Facts, read_agents, system_prompt
+from bantam.agent.wiring import check_supported, client_for, toolbox_for, transports_for
 from bantam.core.cancel import Cancel
-from bantam.core.changes import Change
-from bantam.core.config import Config, name_at, place_of
-from bantam.core.endpoints import host_of
-from bantam.core.errors import BantamError, ConfigError, ExitStatus, Interrupted
+from bantam.core.config import Config
+from bantam.core.errors import BantamError, ConfigError, ExitStatus, Interrupted, ModelError
 from bantam.core.events import Done, Event, Failure, Notice, Stop, TurnStart, UsageReport, UsageSum
 from bantam.core.generators import through
 from bantam.core.messages import Message, Role, ToolCall
-from bantam.core.redaction import Redaction
-from bantam.core.text import Profile
-from bantam.model.catalogue import Catalogue
-from bantam.model.client import Client, Settings
+from bantam.model.catalogue import Catalogue, model_ids
 from bantam.model.dialects.native import Native
-from bantam.model.origins import Key, check_trust, key_for, urls
-from bantam.model.programs import RunTransport
-from bantam.model.replay import ReplayTransport
-from bantam.model.transports import HTTPTransport, Transport
+from bantam.model.origins import check_trust, key_for
 from bantam.tools.executors.local import LocalExecutor
-from bantam.tools.files import write_tool
-from bantam.tools.shell import shell_tool
-from bantam.tools.tool import Toolbox
 
-_USER_AGENT: Final = "Mozilla/5.0 (compatible; Bantam/1.0)"
+_SUMMARY_REQUEST: Final = (
+    "Say in one line of at most 80 characters what this conversation is about, for a list of "
+    "conversations. Answer with that line alone and run nothing."
+)
 _STATUS_OF: Final = {
     Stop.FINAL: ExitStatus.DONE,
     Stop.STEP_LIMIT: ExitStatus.STEP_LIMIT,
     Stop.BUDGET: ExitStatus.BUDGET,
-}
-# Options whose other values need what is not built yet: refused, never ignored.
-_NOT_YET: Final = {
-    "dialect": ("auto", "native"),
-    "sandbox": ("off",),
-    "approve": ("auto",),
 }
 
 
@@ -96,12 +85,14 @@ class Agent:
         log: Memory | None = None,
         approve: Approve = _run_everything,
         trust: bool = False,
+        spent: int = 0,
     ) -> None:
         """Wire everything; nothing is sent, and httpx is not imported yet.
 
-        Raises ConfigError, UntrustedEndpoint.
+        `spent`: tokens that the run has used before, of `budget_tokens`. Raises
+        ConfigError, UntrustedEndpoint.
         """
-        _check_supported(config)
+        check_supported(config)
         self.config = config
         self.log: Memory = log if log is not None else ListLog()
         self._approve = approve
@@ -109,9 +100,13 @@ class Agent:
         self.key = key_for(config, trust=trust, environ=surroundings.environ)
         self._notices = [self.key.notice] if self.key.notice else []
         secrets = secrets_of(config, surroundings.environ)
-        self._model = _client(config, self.key, surroundings.environ, secrets)
+        self._environ = surroundings.environ
+        transport, models = transports_for(config, self.key, surroundings.environ)
+        self._catalogue = Catalogue(models, config.model, config.context_window)
+        self._model = client_for(config, transport, self._catalogue, secrets)
+        self._model.spent = spent
         executor = LocalExecutor(surroundings.working_directory, surroundings.environ, secrets)
-        self._tools = _toolbox(config, executor, secrets, self.log.keep)
+        self._tools = toolbox_for(config, executor, secrets, self.log.keep)
         if not self.log.messages or self.log.messages[0].role is not Role.SYSTEM:
             self.log.begin(Message(Role.SYSTEM, self._prompt(executor, surroundings.today)))
 
@@ -126,7 +121,7 @@ class Agent:
         try:
             turn = run_turn(
                 self.log,
-                self._model,
+                CompactingModel(self.log, self._model),
                 self._tools,
                 self._approve,
                 cancel,
@@ -142,9 +137,57 @@ class Agent:
         yield replace(done, session=self.log.id)
         return stop
 
+    def compact(self, cancel: Cancel | None = None) -> Generator[Event, None, bool]:
+        """Let the model's summary take the conversation's place; return whether that was done.
+
+        For between turns. Yields its events; errors are notices, and then nothing has changed.
+        """
+        run = compact_on_request(self.log, self._model, self._tools.specs, cancel or Cancel())
+        account = _Account()
+        return (yield from through(run, lambda event: self._noted(event, account)))
+
+    @property
+    def context(self) -> tuple[int, int] | None:
+        """The tokens of the last request, and of the window; None before the first request."""
+        used = self._model.context
+        return None if used is None else (used, self._model.window)
+
+    def summary(self, cancel: Cancel) -> Generator[Event, None, str]:
+        """Ask for one line that says what the conversation is about; return it, perhaps empty.
+
+        Nothing of it becomes part of the conversation. Raises ModelError, BudgetSpent, Interrupted.
+        """
+        asked = [*self.log.messages, Message(Role.USER, _SUMMARY_REQUEST)]
+        asking = self._model.reply(asked, self._tools.specs, cancel, may_call=False)
+        account = _Account()
+        answer = yield from through(asking, lambda event: self._noted(event, account))
+        return answer.message.content.strip().partition("\n")[0].strip()
+
+    def models(self, cancel: Cancel) -> list[str]:
+        """Return the ids of the endpoint's models. Raises ModelError, Interrupted."""
+        _, models = transports_for(self.config, self.key, self._environ)
+        if models is None:
+            raise ModelError(f"{self.config.endpoint} has no list of models")
+        with closing(models):
+            return model_ids(models, cancel)
+
+    @property
+    def window(self) -> tuple[int, str]:
+        """The tokens of the context window by now, and where that is from."""
+        return self._catalogue.window, self._catalogue.source
+
+    @property
+    def spent(self) -> int:
+        """The tokens that the run has used."""
+        return self._model.spent
+
+    def release(self) -> None:
+        """Close the connection; the session stays open, for another agent."""
+        self._model.close()
+
     def close(self) -> None:
         """Close the connection and the session."""
-        self._model.close()
+        self.release()
         self.log.close()
 
     def _noted(self, event: Event, account: _Account) -> Iterator[Event]:
@@ -196,81 +239,3 @@ def _done(
         return Done(stop, int(_STATUS_OF[stop]), None, text, usage)
     failure = Failure(type(error).__name__, getattr(error, "status", None), str(error))
     return Done(stop, int(error.exit_status), None, "", usage, failure)
-
-
-def _check_supported(config: Config) -> None:
-    for name, values in _NOT_YET.items():
-        value = getattr(config, name)
-        if value not in values:
-            source = config.sources.get(name, "default")
-            raise ConfigError(
-                f"{place_of(name, source)}={value} is not in this version; "
-                f"write {name_at(name, source)}={values[0]}"
-            )
-
-
-def _client(
-    config: Config, key: Key, environ: Mapping[str, str], secrets: Iterable[str | None]
-) -> Client:
-    settings = Settings(
-        model=config.model,
-        stream=config.stream,
-        timeout_s=config.timeout,
-        options={"temperature": config.temperature, **config.forwarded},
-        budget_tokens=config.budget_tokens,
-        cache_proof=config.cache_proof,
-        min_cacheable_tokens=config.min_cacheable_tokens,
-        secrets=Redaction(secrets),
-    )
-    transport, models = _transports(config, key, environ)
-    catalogue = Catalogue(models, config.model, config.context_window)
-    return Client(settings, transport, Native(), catalogue)
-
-
-def _transports(
-    config: Config, key: Key, environ: Mapping[str, str]
-) -> tuple[Transport, HTTPTransport | None]:
-    """Return the way to the model, and the way to its /models where there is one."""
-    if not host_of(config.endpoint):
-        return _local_transport(config), None
-    addresses = urls(config.endpoint)
-    headers = {"User-Agent": _USER_AGENT, "Accept-Encoding": "identity"}
-    if key.value is not None:
-        headers["Authorization"] = f"Bearer {key.value}"
-    chat = headers | {"Content-Type": "application/json"}
-    return (
-        HTTPTransport(addresses.chat, chat, environ),
-        HTTPTransport(addresses.models, headers | {"Connection": "close"}, environ),
-    )
-
-
-def _local_transport(config: Config) -> Transport:
-    kinds: dict[str, Callable[[str], Transport]] = {"run": RunTransport, "replay": ReplayTransport}
-    try:
-        return kinds[config.endpoint.partition("://")[0].lower()](config.endpoint)
-    except ConfigError as error:
-        # It begins with `endpoint=` and does not know the place.
-        place = place_of("endpoint", config.sources.get("endpoint", "default"))
-        raise ConfigError(f"{place}{str(error).removeprefix('endpoint')}") from None
-
-
-def _toolbox(
-    config: Config,
-    executor: LocalExecutor,
-    secrets: Iterable[str | None],
-    keep: Callable[[Change], None] | None,
-) -> Toolbox:
-    makers = {
-        "shell_exec": lambda: shell_tool(
-            executor, timeout_s=config.shell_timeout, output_limit=config.tool_output_limit
-        ),
-        "write_file": lambda: write_tool(executor, keep),
-    }
-    missing = [name for name in config.tools if name not in makers]
-    if missing:
-        place = place_of("tools", config.sources.get("tools", "default"))
-        raise ConfigError(
-            f"{place}={missing[0]} is not in this version; choose among {', '.join(makers)}"
-        )
-    tools = [makers[name]() for name in config.tools]
-    return Toolbox(tools, Profile(config.sanitize), secrets)

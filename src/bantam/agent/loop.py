@@ -56,7 +56,10 @@ class Model(Protocol):
     def reply(
         self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], cancel: Cancel
     ) -> Generator[Event, None, Answer]:
-        """Yield what happens while the answer comes, and return it whole."""
+        """Yield what happens while the answer comes, and return it whole.
+
+        `messages` are the log's. Before it asks, it may have compacted that (`agent.compaction`).
+        """
 
 
 def run_turn(

@@ -6,7 +6,7 @@ from typing import Protocol
 from bantam.agent.loop import Log
 from bantam.core.changes import Change
 from bantam.core.events import UsageReport
-from bantam.core.messages import Message, ToolCall
+from bantam.core.messages import Message, ToolCall, last_prompt
 
 
 class Memory(Log, Protocol):
@@ -28,8 +28,18 @@ class Memory(Log, Protocol):
     def begin(self, system: Message) -> None:
         """Put a system message before all others."""
 
+    def compact_to(self, messages: Sequence[Message]) -> None:
+        """Let `messages` take the place of all."""
+
+    @property
+    def calls(self) -> Sequence[UsageReport]:
+        """What each request cost."""
+
     def count(self, report: UsageReport) -> None:
         """Add what a request cost."""
+
+    def rewind(self) -> str | None:
+        """Take the last prompt and what came of it out; return its text, None if there is none."""
 
     def finish(self) -> None:
         """The turn is over."""
@@ -47,6 +57,7 @@ class ListLog:
     def __init__(self, messages: Sequence[Message] = ()) -> None:
         self.messages: list[Message] = list(messages)
         self.notices: list[str] = []
+        self.calls: list[UsageReport] = []
 
     def begin(self, system: Message) -> None:
         """Put a system message before all others."""
@@ -60,7 +71,21 @@ class ListLog:
         """Nothing outlives the process, so there is nothing to note."""
 
     def count(self, report: UsageReport) -> None:
-        """Likewise: the agent's own sums are enough."""
+        """Add what a request cost."""
+        self.calls.append(report)
+
+    def compact_to(self, messages: Sequence[Message]) -> None:
+        """Let `messages` take the place of all; whoever holds the old ones keeps them."""
+        self.messages = list(messages)
+
+    def rewind(self) -> str | None:
+        """Take the last prompt and what came of it out; return its text, None if there is none."""
+        at = last_prompt(self.messages)
+        if at is None:
+            return None
+        prompt = self.messages[at].content
+        del self.messages[at:]
+        return prompt
 
     def finish(self) -> None:
         """Nothing is kept elsewhere."""

@@ -17,8 +17,9 @@ from typing import Final
 
 from bantam.core.cancel import Cancel
 from bantam.core.changes import Change
-from bantam.core.errors import Interrupted, ToolError
+from bantam.core.errors import BantamError, Interrupted, ToolError
 from bantam.sessions.files import sync_folder
+from bantam.sessions.session import Session
 from bantam.sessions.undo import Turn
 from bantam.tools.splice import Splice, blocks_of, perform
 
@@ -63,6 +64,29 @@ class Report:
             lines.append("the last turn wrote no files; undo again for the one before")
         commands = [f"cannot be undone: {_on_one_line(command)}" for command in self.commands]
         return [*(lines or ["there is nothing to undo"]), *commands]
+
+
+def undo_last(session: Session, cancel: Cancel) -> Report:
+    """Put back the files of the session's last turn, and let the model know; report it.
+
+    Raises BantamError if what that needs cannot be read, or was not kept.
+    """
+    log = session.undo
+    if log is None:
+        raise BantamError("there is nothing to undo: this session has stored nothing yet")
+    try:
+        turn = log.last(session.turns)
+        report = put_back(turn, cancel)
+    except OSError as error:
+        raise BantamError(f"what undo needs cannot be read: {error.strerror}") from None
+    touched = [*report.restored, *report.removed, *report.unchanged]
+    if touched and session.messages:
+        session.note(f"(The user has undone your last changes of {', '.join(touched)}.)")
+    try:
+        log.drop(turn, report.remaining)
+    except OSError as error:
+        session.notices.append(f"what was undone could not be noted: {error.strerror}")
+    return report
 
 
 def put_back(turn: Turn, cancel: Cancel) -> Report:

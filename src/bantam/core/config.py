@@ -2,9 +2,9 @@
 
 The table is the body of `Config`: a row there is an option's name, type, default, values and
 meaning, and nothing else lists them. A configuration is layered, the strongest last: defaults, the
-project's file, the environment, `-o`. Every setting keeps its place, so that an error names file,
-line, key and what was expected; a wrong value is never replaced by a default in silence. A key
-that is not an option goes to the API under its own name.
+project's file, the environment, `-o`, `/cfg`. Every setting keeps its place, so that an error names
+file, line, key and what was expected; a wrong value is never replaced by a default in silence. A
+key that is not an option goes to the API under its own name.
 
 No file and no environment is read here: their contents are passed in.
 """
@@ -55,8 +55,8 @@ class Config:
     """The options of a run, typed and checked by `resolve`; a default of None means unset.
 
     `forwarded`: every other key, for the API. `sources`: key -> `default`, `FILE:LINE`,
-    `environment` or `-o`, for every option and every forwarded key. `file_endpoint`: the endpoint
-    that the file's `api_key` goes to, the default where the file names none.
+    `environment`, `-o` or `/cfg`, for every option and every forwarded key. `file_endpoint`: the
+    endpoint that the file's `api_key` goes to, the default where the file names none.
     """
 
     # fmt: off
@@ -146,17 +146,19 @@ def resolve(
     settings: Iterable[Setting] = (),
     overrides: Sequence[str] = (),
     environ: Mapping[str, str] | None = None,
+    live: Sequence[Setting] = (),
 ) -> Config:
     """Return the configuration of a file's `settings`, the environment and the texts of `-o`.
 
-    Raises ConfigError for the first wrong setting, even if a later one replaces it.
+    `live`: what was set since, by `/cfg`; it is the strongest. Raises ConfigError for the first
+    wrong setting, even if a later one replaces it.
     """
     variables = [
         Setting(key, environ[variable], "environment")
         for key, variable in ENVIRONMENT.items()
         if environ and environ.get(variable)
     ]
-    file, user = [*settings], [*variables, *map(parse_override, overrides)]
+    file, user = [*settings], [*variables, *map(parse_override, overrides), *live]
     of_file, of_user = _last(file), _last(user)
     chosen = of_file | of_user
     # A cloned folder may tighten the sandbox, never loosen what its user says (SPEC section 11).
@@ -213,7 +215,7 @@ def place_of(key: str, source: str) -> str:
     >>> [place_of("sandbox", source) for source in ("-o", "environment", "model.cfg:3")]
     ['-o sandbox', 'BANTAM_SANDBOX', 'model.cfg:3: sandbox']
     """
-    before = {"-o": "-o ", "environment": ""}.get(source, f"{source}: ")
+    before = {"-o": "-o ", "/cfg": "/cfg ", "environment": ""}.get(source, f"{source}: ")
     return before + name_at(key, source)
 
 
@@ -228,7 +230,7 @@ def _shown(setting: Setting) -> str:
     if hidden_in(text):
         return ascii(text)
     # As it was typed on a command line; in quotes, which show blanks, out of a file.
-    return text if setting.source in ("-o", "environment") else repr(text)
+    return text if setting.source in ("-o", "/cfg", "environment") else repr(text)
 
 
 def use_color(choice: str, environ: Mapping[str, str], *, is_tty: bool) -> bool:

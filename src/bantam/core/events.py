@@ -118,11 +118,15 @@ class ToolOutput:
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """A file that a tool wrote, with the lines added and removed."""
+    """A file that a tool wrote, with the lines added and removed.
+
+    `diff`: the hunks of a unified diff, "" where it would be too long, or the file is no text.
+    """
 
     path: str
     added: int
     removed: int
+    diff: str = ""
 
 
 @dataclass(frozen=True, slots=True)

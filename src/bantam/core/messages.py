@@ -23,6 +23,13 @@ NOT_RUN_RESULT: Final = "not run: the program stopped before this started"
 # every walk over a value clear of Python's recursion limit, however deep its caller stands.
 MAX_DEPTH: Final = 100
 
+# How what Bantam says to the model outside of any turn begins: a user message, and no prompt.
+NOTES: Final = (
+    "(From here on the working directory is ",
+    "(The user has undone your last ",
+    "(The conversation up to here was replaced by ",
+)
+
 SURROGATES: Final = re.compile("[\ud800-\udfff]")
 # What the API defines, and what of it is a value's own field here: `extra` never stands for these.
 _OF_MESSAGES: Final = frozenset(
@@ -137,6 +144,15 @@ def unanswered(messages: Sequence[Message]) -> Iterator[ToolCall]:
         if message.role is not Role.TOOL:
             yield from message.tool_calls[results:]
             return
+
+
+def last_prompt(messages: Sequence[Message]) -> int | None:
+    """Return where the last prompt stands in `messages`, None if there is none."""
+    for index in reversed(range(len(messages))):
+        message = messages[index]
+        if message.role is Role.USER and not message.content.startswith(NOTES):
+            return index
+    return None
 
 
 def without_surrogates(text: str) -> str:

@@ -20,10 +20,17 @@ class Redaction:
     """
 
     def __init__(self, secrets: Iterable[str | None]) -> None:
+        self._secrets: list[str] = []
+        self.learn(secrets)
+
+    def learn(self, secrets: Iterable[str | None]) -> None:
+        """Replace `secrets` too from now on."""
         # A shell drops the blanks around a variable's value.
         found = {secret.strip() for secret in secrets if secret}
-        usable = [secret for secret in found if len(secret) >= _SHORTEST]
-        self._secrets = sorted(usable, key=lambda secret: (-len(secret), secret))
+        usable = {secret for secret in found if len(secret) >= _SHORTEST}
+        self._secrets = sorted(
+            usable.union(self._secrets), key=lambda secret: (-len(secret), secret)
+        )
         self._pattern = re.compile("|".join(map(re.escape, self._secrets)))
 
     def text(self, text: str) -> str:

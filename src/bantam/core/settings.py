@@ -30,7 +30,8 @@ _NOT_IN_FILES: Final = re.compile("[\r\n\ud800-\udfff]")
 class Setting:
     """One `key=text` as it was written; an empty text unsets.
 
-    `source`: `FILE:LINE`, `environment` or `-o`. The text may be a secret: it is in no `repr`.
+    `source`: `FILE:LINE`, `environment`, `-o` or `/cfg`. The text may be a secret: it is in no
+    `repr`.
     """
 
     key: str

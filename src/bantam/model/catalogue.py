@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from bantam.core.cancel import Cancel
+from bantam.core.errors import ModelError
+from bantam.model.failures import Failure
 from bantam.model.transports import End, Head, HTTPExchange, HTTPTransport
 
 _PATIENCE_S: Final = 5.0
@@ -101,6 +103,32 @@ class Catalogue:
                 return True
             case _:  # a Failure
                 return True
+
+
+def model_ids(
+    transport: HTTPTransport, cancel: Cancel, *, patience_s: float = _PATIENCE_S
+) -> list[str]:
+    """Return the ids of the endpoint's models, in its order. Raises ModelError, Interrupted."""
+    exchange, body = transport.fetch(), bytearray()
+    try:
+        while not isinstance(item := cancel.get(exchange.inbox, patience_s), End):
+            match item:
+                case Head(status) if status != 200:
+                    raise ModelError(f"{transport.url} answers {status} {item.reason}", status)
+                case bytes() if len(body) + len(item) > _BYTES:
+                    raise ModelError(f"{transport.url} answers more than {_BYTES >> 20} MiB")
+                case bytes():
+                    body += item
+                case Failure():
+                    raise ModelError(f"{transport.url}: {item.reason}")
+    except TimeoutError:
+        raise ModelError(f"{transport.url}: no answer within {patience_s:g} s") from None
+    finally:
+        exchange.close()
+    ids = [name for entry in _entries(bytes(body)) if isinstance(name := entry.get("id"), str)]
+    if not ids:
+        raise ModelError(f"{transport.url} names no models")
+    return ids
 
 
 def window_of(model: str, body: bytes) -> int | None:

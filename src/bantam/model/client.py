@@ -33,15 +33,15 @@ _CUT: Final = {
     "content_filter": "was stopped by the provider's content filter",
 }
 
+Tools = Sequence[Mapping[str, Any]]
+
 
 class Dialect(Protocol):
     """How calls are written: see `model.dialects`."""
 
     name: str
 
-    def encode(
-        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]
-    ) -> dict[str, Any]:
+    def encode(self, messages: Sequence[Message], tools: Tools) -> dict[str, Any]:
         """Return the members of the body that hold the conversation."""
 
     def decode(self, reply: Message) -> Message:
@@ -63,7 +63,11 @@ class Settings:
 
 
 class Client:
-    """A model behind a transport; keeps what it learns about the endpoint for the run."""
+    """A model behind a transport; keeps what it learns about the endpoint for the run.
+
+    `context`: tokens of the conversation as it was last sent, None if it was not yet. `spent`: all
+    that the run has used, which whoever goes on with another client hands on.
+    """
 
     def __init__(
         self, settings: Settings, transport: Transport, dialect: Dialect, catalogue: Catalogue
@@ -74,19 +78,37 @@ class Client:
         self._catalogue = catalogue
         self._quirks = Quirks()
         self._proof = CacheProof(settings.min_cacheable_tokens)
+        self.context: int | None = None
         self._told: set[str] = set()
-        self._spent = 0
+        self.spent = 0
         self._previous: list[dict[str, Any]] = []
 
+    @property
+    def window(self) -> int:
+        """The tokens that the model's window holds, as far as is known."""
+        return self._catalogue.window
+
+    def estimated(self, messages: Sequence[Message], tools: Tools) -> int:
+        """Return about how many tokens a request with `messages` has, as usage is estimated."""
+        _, body = self._body(messages, tools)
+        return estimated_tokens(len(serialised(body)))
+
     def reply(
-        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], cancel: Cancel
+        self,
+        messages: Sequence[Message],
+        tools: Tools,
+        cancel: Cancel,
+        *,
+        may_call: bool = True,
     ) -> Generator[Event, None, Answer]:
         """Ask for the next assistant message; yield what happens, return it whole.
 
-        Raises ModelError, BudgetSpent, Interrupted.
+        `may_call`: else the model is asked for text alone, and sees the tools all the same: they
+        are part of the cached prefix. Raises ModelError (PromptTooLong among them), BudgetSpent,
+        Interrupted.
         """
         for _ in range(_EMPTY_ANSWERS):
-            answer = yield from self._until_answered(messages, tools, cancel)
+            answer = yield from self._until_answered(messages, tools, cancel, may_call=may_call)
             message = answer.message
             if message.content.strip() or message.tool_calls:
                 if answer.finish_reason in _CUT:
@@ -103,12 +125,12 @@ class Client:
         self._transport.close()
 
     def _until_answered(
-        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], cancel: Cancel
+        self, messages: Sequence[Message], tools: Tools, cancel: Cancel, *, may_call: bool
     ) -> Generator[Event, None, Answer]:
         attempt = 0
         while True:
             self._check_budget()
-            encoded, body = self._body(messages, tools)
+            encoded, body = self._body(messages, tools, may_call=may_call)
             sent = serialised(body)
             yield Request(_step(messages), len(encoded), len(sent))
             try:
@@ -140,15 +162,17 @@ class Client:
 
     def _check_budget(self) -> None:
         budget = self._settings.budget_tokens
-        if budget is not None and self._spent >= budget:
-            raise BudgetSpent(f"budget_tokens={budget} is used up: {self._spent} tokens so far")
+        if budget is not None and self.spent >= budget:
+            raise BudgetSpent(f"budget_tokens={budget} is used up: {self.spent} tokens so far")
 
     def _body(
-        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]
+        self, messages: Sequence[Message], tools: Tools, *, may_call: bool = True
     ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         settings = self._settings
         encoded = self._dialect.encode(repaired(self._quirks.history(messages)), tools)
         sent = self._quirks.messages(encoded["messages"])
+        if "tools" in encoded and not may_call:  # without tools it is an error
+            encoded["tool_choice"] = "none"
         body = request_body(
             settings.model,
             encoded | {"messages": sent},
@@ -170,6 +194,7 @@ class Client:
             raise
         self._catalogue.refresh(cancel)
         usage = replace(self._account(answer, sent), window=self._catalogue.window)
+        self.context = usage.context
         yield usage
         message = self._dialect.decode(answer.message)
         return Answer(message, answer.finish_reason), usage
@@ -181,7 +206,7 @@ class Client:
         completion = told.completion
         if completion is None:
             completion = estimated_tokens(assembler.size)
-        self._spent += prompt + completion
+        self.spent += prompt + completion
         estimated = told.prompt is None or told.completion is None
         return UsageReport(prompt, completion, told.cached, estimated, prompt, 0)
 

@@ -29,7 +29,7 @@ KNOWN_HOSTS: Final = frozenset(
     }
 )
 _OPENAI: Final = "https://api.openai.com"
-_USERS_WORD: Final = ("-o", "default")  # sources that no folder brings along
+_USERS_WORD: Final = ("-o", "/cfg", "default")  # sources that no folder brings along
 _ABSOLUTE: Final = re.compile(r"\w+://[/~]")
 
 

@@ -56,6 +56,10 @@ _OVERFLOW: Final = re.compile(
 )
 
 
+class PromptTooLong(ModelError):
+    """The endpoint says that the prompt does not fit the model's window."""
+
+
 _NO_TOOLS: Final = re.compile(
     r"(not|n't) (currently )?(support|allow)\w* (\w+ )?(tool|function)|tools? (is|are) not",
     re.IGNORECASE,
@@ -171,7 +175,8 @@ def error_for(failure: Failure, url: str, tried: int, now: datetime) -> ModelErr
             status,
         )
     if hint := _hint(failure, url):
-        return ModelError(f"{failure}; {hint}", status)
+        kind = PromptTooLong if is_overflow(failure) else ModelError
+        return kind(f"{failure}; {hint}", status)
     if _is_for_the_day(failure):
         return Unavailable(f"{failure}; this allowance is used up: try again later", status)
     if after is not None and after > LONGEST_WAIT_S and repeats(failure):

@@ -16,11 +16,11 @@ from typing import Any
 
 from bantam.core.changes import Change
 from bantam.core.events import UsageReport
-from bantam.core.messages import Message, Role, ToolCall, parsed_arguments
+from bantam.core.messages import Message, Role, ToolCall, last_prompt, parsed_arguments
 from bantam.core.redaction import Redaction
 from bantam.sessions.files import encoded
 from bantam.sessions.slot import Loaded, Slot, Tell
-from bantam.sessions.snapshot import About, report_to_json
+from bantam.sessions.snapshot import About, Conversation, first_line, report_to_json
 from bantam.sessions.undo import UndoLog
 
 Acquire = Callable[[Tell], Slot]
@@ -47,6 +47,7 @@ class Session:
         self._id = session_id
         self._about = loaded.about
         self._conversation = loaded.conversation
+        self._compacted: list[Conversation] = []  # those that are not stored yet
         self._acquire = acquire
         self._now = now
         self._redaction = redaction
@@ -77,6 +78,16 @@ class Session:
         """All messages so far."""
         return self._conversation.messages
 
+    @property
+    def calls(self) -> Sequence[UsageReport]:
+        """What each request cost."""
+        return self._conversation.calls
+
+    @property
+    def is_unsaved(self) -> bool:
+        """Whether the disk lacks something of it: that could not be stored."""
+        return self._changed and self._conversation.has_prompt
+
     # -- what happens -------------------------------------------------------------------------
 
     def begin(self, system: Message) -> None:
@@ -99,6 +110,44 @@ class Session:
     def note(self, text: str) -> None:
         """Add what the model should know of what happened outside of any turn."""
         self._add(Message(Role.USER, text))
+
+    def rewind(self) -> str | None:
+        """Take the last prompt, and what came of it, out; return its text, None if there is none.
+
+        What is stored changes with the next message, so that a crash between loses neither.
+        """
+        at = last_prompt(self.messages)
+        if at is None:
+            return None
+        prompt = self.messages[at].content
+        self._conversation.truncate(at)
+        self._behind = self._changed = True
+        return prompt
+
+    def compact_to(self, messages: Sequence[Message]) -> None:
+        """Let `messages` take the place of all; what was stays stored, `<id>-before-compact`."""
+        old, new = self._conversation, [self._redacted(message) for message in messages]
+        self._compacted.append(old)
+        self._conversation = Conversation(new, calls=old.calls, turns=old.turns)
+        self.describe(summary=self._about.summary or first_line(old.messages))
+        self._save()
+
+    def describe(
+        self,
+        *,
+        endpoint: str | None = None,
+        model: str | None = None,
+        summary: str | None = None,
+    ) -> None:
+        """Let it say of itself what is given; stored with the next thing that happens."""
+        text, about = self._redaction.text, self._about
+        self._about = replace(
+            about,
+            endpoint=text(endpoint or about.endpoint),
+            model=text(model or about.model),
+            summary=text(summary or about.summary),
+        )
+        self._behind = self._changed = True
 
     def started(self, call: ToolCall) -> None:
         """Note that `call`, the first without a result, is about to run; stored as above."""
@@ -170,7 +219,10 @@ class Session:
         about = self._stamped()
         self._behind, self._held = True, b""  # the snapshot has all of it
         try:
-            self._place().save(about, self._conversation)
+            slot = self._place()
+            # First: a crash then leaves the old one twice, and not the new one alone.
+            slot.keep_compacted(about, self._compacted, self.notices.append)
+            slot.save(about, self._conversation)
         except OSError as error:
             self._tell_fault(error)
             return

@@ -9,7 +9,6 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -106,6 +105,18 @@ class Slot:
             loaded.as_stored = False
         return loaded
 
+    def keep_compacted(self, about: About, old: list[Conversation], tell: Tell) -> None:
+        """Store what was compacted under names of its own, and take it out of `old`.
+
+        The names are `<id>-before-compact`, `<id>-before-compact-2` ... Raises OSError.
+        """
+        while old:
+            kept = _unused_id(self.folder, f"{self.id}-before-compact")
+            pieces = snapshot.pieces(kept, about, old[0])
+            files.replace(snapshot_path(self.folder, kept), pieces)
+            del old[0]
+            tell(f"the whole conversation is kept as {kept}")
+
     def make_room(self, tell: Tell) -> None:
         """Let another conversation begin here; the stored one is kept under a name of its own.
 
@@ -125,7 +136,8 @@ class Slot:
             # For a run that could not be stored then: its undo is of no use.
             undo.unlink(missing_ok=True)
             return
-        kept = _unused_id(self.folder, self.id, files.changed(state))
+        # After the time of its last turn.
+        kept = _unused_id(self.folder, f"{self.id}-{files.changed(state):%Y%m%d-%H%M%S}")
         with suppress(FileNotFoundError):
             undo.rename(undo_path(self.folder, kept))
         _link(self.path, snapshot_path(self.folder, kept))
@@ -227,9 +239,8 @@ def _snapshot(path: Path) -> tuple[About, Conversation]:
 # -- other names ------------------------------------------------------------------------------
 
 
-def _unused_id(folder: Path, session_id: str, when: datetime) -> str:
-    """Return the id under which a conversation is kept, after the time of its last turn."""
-    first = f"{session_id}-{when:%Y%m%d-%H%M%S}"
+def _unused_id(folder: Path, first: str) -> str:
+    """Return the id under which a conversation is kept: `first`, or with a number at its end."""
     ids = (first if number == 1 else f"{first}-{number}" for number in count(1))
     return next(each for each in ids if not snapshot_path(folder, each).exists())
 

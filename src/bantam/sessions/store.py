@@ -224,7 +224,7 @@ class Store:
         """Return the id that is `name` or, alone, begins with it. Raises ConfigError."""
         if not name:
             raise ConfigError("the id of the session is empty")
-        ids = sorted(path.stem for path in self._snapshots())
+        ids = self.ids()
         found = [name] if name in ids else [each for each in ids if each.startswith(name)]
         if len(found) == 1:
             return found[0]
@@ -232,6 +232,10 @@ class Store:
             raise ConfigError(f"no session is named {name!r:.120}, and no name begins so")
         shown = ", ".join(found[:_SHOWN_NAMES]) + (", ..." if len(found) > _SHOWN_NAMES else "")
         raise ConfigError(f"{len(found)} sessions begin with {name!r:.120}: {shown}")
+
+    def ids(self) -> list[str]:
+        """Return the names of all sessions, sorted."""
+        return sorted(path.stem for path in self._snapshots())
 
     def summaries(self) -> list[Summary]:
         """Return all sessions, the last changed first; no large file is read whole."""

@@ -8,7 +8,9 @@ import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -25,6 +27,11 @@ _DESCRIPTION: Final = (
     "is inserted at the start. Missing folders are made."
 )
 _BOM: Final = "\ufeff"
+# A diff is there to be looked at: what nobody reads through needs none.
+_MOST_DIFFED_BYTES: Final = 1 << 18
+# Lines before times lines after, of what differs: a tenth of a second for the matcher.
+_MOST_COMPARISONS: Final = 1 << 20
+_CONTEXT_LINES: Final = 3
 # More than one byte of UTF-8 (RFC 3629 section 3).
 _WIDE_CHARACTER: Final = re.compile(
     rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}"
@@ -71,6 +78,7 @@ def _write(
         path = executor.resolve(given)
         splice = planned(path, {**arguments, "path": shown, "content": content})
         removed = _deleted_lines(splice, cancel)
+        diff = diff_of(splice)
         notes += _notes(splice)
         perform(splice, cancel, keep)
     except OSError as error:
@@ -80,7 +88,7 @@ def _write(
         f"{shown}: bytes written: {len(splice.content)}; offset: {splice.offset}; "
         f"bytes deleted: {splice.deleted}; size now: {splice.size_after}"
     )
-    change = FileChange(given, added=_lines([splice.content]), removed=removed)
+    change = FileChange(given, added=_lines([splice.content]), removed=removed, diff=diff)
     return Result("\n".join([text, *notes]), files=(change,))
 
 
@@ -179,3 +187,64 @@ def _inside_character(file: BinaryIO, at: int) -> bool:
     file.seek(start)
     wide = _WIDE_CHARACTER.finditer(file.read(at - start + 3))
     return any(start + match.start() < at < start + match.end() for match in wide)
+
+
+# -- what a person sees of it -----------------------------------------------------------------
+
+
+def diff_of(splice: Splice) -> str:
+    """Return the hunks of a unified diff of the whole file, without the lines that name files.
+
+    "" if nothing changes, either file is no UTF-8 text, or there is too much to look at.
+    """
+    if max(splice.size_before, splice.size_after) > _MOST_DIFFED_BYTES:
+        return ""
+    with splice.opened() as file:
+        old = file.read(splice.size_before)
+    new = old[: splice.offset] + splice.content + old[splice.offset + splice.deleted :]
+    if b"\0" in old or b"\0" in new:
+        return ""
+    try:
+        return "".join(_hunks(_diff_lines(old.decode()), _diff_lines(new.decode())))
+    except UnicodeDecodeError:
+        return ""
+
+
+def _diff_lines(text: str) -> list[str]:
+    r"""Return the lines of `text` as a diff shows them, each with its LF.
+
+    >>> _diff_lines("a\nb")
+    ['a\n', 'b\n\\ No newline at end of file\n']
+    """
+    *lines, rest = text.split("\n")
+    ended = [f"{line}\n" for line in lines]
+    return [*ended, f"{rest}\n\\ No newline at end of file\n"] if rest else ended
+
+
+def _hunks(before: list[str], after: list[str]) -> Iterator[str]:
+    """Yield the lines of the hunks; none if there would be too much to compare."""
+    start = max(0, _shared(before, after) - _CONTEXT_LINES)
+    before, after = before[start:], after[start:]
+    same_end = max(0, _shared(before[::-1], after[::-1]) - _CONTEXT_LINES)
+    before, after = before[: len(before) - same_end], after[: len(after) - same_end]
+    if len(before) * len(after) > _MOST_COMPARISONS:
+        return
+    for hunk in SequenceMatcher(None, before, after).get_grouped_opcodes(_CONTEXT_LINES):
+        (_, old, _, new, _), (_, _, old_end, _, new_end) = hunk[0], hunk[-1]
+        yield f"@@ -{_range(start, old, old_end)} +{_range(start, new, new_end)} @@\n"
+        for kind, first, last, new_first, new_last in hunk:
+            is_same = kind == "equal"
+            yield from (f"{' ' if is_same else '-'}{line}" for line in before[first:last])
+            yield from (f"+{line}" for line in after[new_first:new_last] if not is_same)
+
+
+def _shared(one: Sequence[str], other: Sequence[str]) -> int:
+    """Return how many first lines are the same."""
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _range(skipped: int, start: int, end: int) -> str:
+    """Return a hunk's place in one file: its first line, or the one before it, and its length."""
+    length = end - start
+    return f"{skipped + start + (length > 0)},{length}"

@@ -187,7 +187,9 @@ class Toolbox:
         text, dropped = sanitized_output(result.text)
         notes = [removed_note(removed) for removed in (call.removed, dropped) if removed]
         # After the sanitising: a key is whole again once what was hidden in it is gone.
-        return replace(result, text=_with_notes(self._redaction.text(text), notes))
+        redacted = self._redaction.text
+        files = tuple(replace(file, diff=redacted(file.diff)) for file in result.files)
+        return replace(result, text=_with_notes(redacted(text), notes), files=files)
 
     def _live(self, running: Generator[str, None, Result]) -> Generator[str, None, Result]:
         screen, redaction = ScreenFilter(), RedactionFilter(self._redaction)

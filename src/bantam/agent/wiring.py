@@ -1,0 +1,109 @@
+"""The parts of an agent, made as a configuration says."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from bantam.core.changes import Change
+from bantam.core.config import Config, name_at, place_of
+from bantam.core.endpoints import host_of
+from bantam.core.errors import ConfigError
+from bantam.core.redaction import Redaction
+from bantam.core.text import Profile
+from bantam.model.catalogue import Catalogue
+from bantam.model.client import Client, Settings
+from bantam.model.dialects.native import Native
+from bantam.model.origins import Key, urls
+from bantam.model.programs import RunTransport
+from bantam.model.replay import ReplayTransport
+from bantam.model.transports import HTTPTransport, Transport
+from bantam.tools.executors.local import LocalExecutor
+from bantam.tools.files import write_tool
+from bantam.tools.shell import shell_tool
+from bantam.tools.tool import Toolbox
+
+_USER_AGENT: Final = "Mozilla/5.0 (compatible; Bantam/1.0)"
+# Options whose other values need what is not built yet: refused, never ignored.
+_NOT_YET: Final = {
+    "dialect": ("auto", "native"),
+    "sandbox": ("off",),
+    "approve": ("auto",),
+}
+
+
+def check_supported(config: Config) -> None:
+    """Raise ConfigError for an option's value that needs what is not built yet."""
+    for name, values in _NOT_YET.items():
+        value = getattr(config, name)
+        if value not in values:
+            source = config.sources.get(name, "default")
+            raise ConfigError(
+                f"{place_of(name, source)}={value} is not in this version; "
+                f"write {name_at(name, source)}={values[0]}"
+            )
+
+
+def client_for(
+    config: Config, transport: Transport, catalogue: Catalogue, secrets: Iterable[str | None]
+) -> Client:
+    """Return the model behind `transport`, as `config` wants it asked."""
+    settings = Settings(
+        model=config.model,
+        stream=config.stream,
+        timeout_s=config.timeout,
+        options={"temperature": config.temperature, **config.forwarded},
+        budget_tokens=config.budget_tokens,
+        cache_proof=config.cache_proof,
+        min_cacheable_tokens=config.min_cacheable_tokens,
+        secrets=Redaction(secrets),
+    )
+    return Client(settings, transport, Native(), catalogue)
+
+
+def transports_for(
+    config: Config, key: Key, environ: Mapping[str, str]
+) -> tuple[Transport, HTTPTransport | None]:
+    """Return the way to the model, and the way to its /models where there is one."""
+    if not host_of(config.endpoint):
+        return _local_transport(config), None
+    addresses = urls(config.endpoint)
+    headers = {"User-Agent": _USER_AGENT, "Accept-Encoding": "identity"}
+    if key.value is not None:
+        headers["Authorization"] = f"Bearer {key.value}"
+    chat = headers | {"Content-Type": "application/json"}
+    return (
+        HTTPTransport(addresses.chat, chat, environ),
+        HTTPTransport(addresses.models, headers | {"Connection": "close"}, environ),
+    )
+
+
+def _local_transport(config: Config) -> Transport:
+    kinds: dict[str, Callable[[str], Transport]] = {"run": RunTransport, "replay": ReplayTransport}
+    try:
+        return kinds[config.endpoint.partition("://")[0].lower()](config.endpoint)
+    except ConfigError as error:
+        # It begins with `endpoint=` and does not know the place.
+        place = place_of("endpoint", config.sources.get("endpoint", "default"))
+        raise ConfigError(f"{place}{str(error).removeprefix('endpoint')}") from None
+
+
+def toolbox_for(
+    config: Config,
+    executor: LocalExecutor,
+    secrets: Iterable[str | None],
+    keep: Callable[[Change], None] | None,
+) -> Toolbox:
+    """Return the tools that `config` offers; `keep` is told of each change of a file."""
+    makers = {
+        "shell_exec": lambda: shell_tool(
+            executor, timeout_s=config.shell_timeout, output_limit=config.tool_output_limit
+        ),
+        "write_file": lambda: write_tool(executor, keep),
+    }
+    missing = [name for name in config.tools if name not in makers]
+    if missing:
+        place = place_of("tools", config.sources.get("tools", "default"))
+        raise ConfigError(
+            f"{place}={missing[0]} is not in this version; choose among {', '.join(makers)}"
+        )
+    tools = [makers[name]() for name in config.tools]
+    return Toolbox(tools, Profile(config.sanitize), secrets)

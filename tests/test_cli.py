@@ -96,7 +96,6 @@ def test_the_exit_status_tells_how_the_turn_ended(
         (("--demo", "-o", "temperature=x"), "-o temperature=x"),
         (("wide.txt",), "wide.txt': it is UTF-16; save it as UTF-8"),
         (("big-endian.txt",), "it is UTF-16"),
-        ((), "no prompt"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )

@@ -1,6 +1,7 @@
 """One-shot runs on a real pseudo-terminal: the bytes that arrive, and the screen they make."""
 
 import codecs
+import re
 import shlex
 import signal
 import sys
@@ -18,19 +19,26 @@ from processes import eventually, running, unique_seconds
 from program import BANTAM, at, environment
 from scenarios import MODELS
 
+from bantam.terminal.markdown import Markdown
+
 _PATIENCE_S: Final = 60
+# What Bantam itself writes: styles, and small movements in rows of its own.
+_SEQUENCES: Final = re.compile(rb"\x1b\[[0-9;]*m|\r\x1b\[K|\x1b\[\d+A|\x1b\[\d+G\x1b\[J|\r?\x1b\[J")
 
 
 class Terminal:
-    """A terminal of 24 lines of 80 cells with Bantam in it."""
+    """A terminal of `size`, columns and rows, with Bantam in it."""
 
-    def __init__(self, arguments: Sequence[str], folder: Path, env: dict[str, str]) -> None:
+    def __init__(
+        self, arguments: Sequence[str], folder: Path, env: dict[str, str], size: tuple[int, int]
+    ) -> None:
+        self._size = size
         self.child: Any = pexpect.spawn(
             arguments[0],
             list(arguments[1:]),
             cwd=str(folder),
             env=env,
-            dimensions=(24, 80),
+            dimensions=size[::-1],
             timeout=_PATIENCE_S,
         )
         self.before = termios.tcgetattr(self.child.child_fd)
@@ -52,16 +60,20 @@ class Terminal:
 
     @property
     def lines(self) -> list[str]:
-        """What the screen shows, without blanks at the ends; the cursor's line is the last."""
+        """All that was shown, scrolled away or not, without blanks at the ends of rows.
+
+        The cursor begins the row below it.
+        """
         screen = self.screen()
         assert screen.cursor.x == 0, "the shell's prompt would not start at the left"
         rows = [row.rstrip() for row in screen.display]
         assert not any(rows[screen.cursor.y :])
-        return rows[: screen.cursor.y]
+        gone = ["".join(row[at].data for at in range(screen.columns)) for row in screen.history.top]
+        return [row.rstrip() for row in gone] + rows[: screen.cursor.y]
 
     def screen(self) -> Any:
         """Return the screen that the bytes made."""
-        screen = pyte.Screen(80, 24)
+        screen = pyte.HistoryScreen(*self._size, history=100_000)
         pyte.Stream(screen).feed(codecs.decode(self.raw, "utf-8"))
         return screen
 
@@ -71,22 +83,29 @@ def terminal(
     *arguments: str,
     folder: Path,
     program: Sequence[str] = BANTAM,
+    size: tuple[int, int] = (80, 24),
     **env: str,
 ) -> Iterator[Terminal]:
     """Start Bantam on a terminal."""
     settings = environment(folder, **({"TERM": "xterm-256color"} | env))
-    one = Terminal([*program, *arguments], folder, settings)
+    one = Terminal([*program, *arguments], folder, settings, size)
     try:
         yield one
     finally:
         one.child.close(force=True)
 
 
-def shown(replies: Sequence[Reply], *options: str, folder: Path, **env: str) -> Terminal:
+def shown(
+    replies: Sequence[Reply],
+    *options: str,
+    folder: Path,
+    size: tuple[int, int] = (80, 24),
+    **env: str,
+) -> Terminal:
     """Return the terminal after a run that ended well."""
     with (
         LLMServer(replies, models=MODELS) as server,
-        terminal(*at(server.url), *options, "-p", "Go.", folder=folder, **env) as one,
+        terminal(*at(server.url), *options, "-p", "Go.", folder=folder, size=size, **env) as one,
     ):
         assert one.end() == 0
     return one
@@ -100,8 +119,7 @@ _TOKENS: Final = "[tokens: 12 prompt + 5 completion | context: 12/32768 (0.0%)]"
 
 def test_a_text_is_shown_with_its_cost_and_the_request_line_is_gone(tmp_path: Path) -> None:
     one = shown([text("Hello, **world**!")], folder=tmp_path)
-    assert one.lines[-2:] == ["Hello, **world**!", _TOKENS]
-    assert len(one.lines) == 2
+    assert one.lines == ["Hello, world!", _TOKENS]
     assert b"...requesting..." in one.raw
 
 
@@ -158,10 +176,11 @@ def test_an_answer_of_many_words_is_shown_as_they_come(tmp_path: Path) -> None:
         terminal(*at(server.url), "-p", "Go.", folder=tmp_path) as one,
     ):
         server.wait_for_stall()
-        one.wait_for("Hello there")
+        # Not more: of the words that came last, the terminal waits for the next ones.
+        one.wait_for("Hello")
         server.release()
         assert one.end() == 0
-        assert one.raw.decode().replace("\r\n", "").count("word after word.") == 10
+    assert " ".join(one.lines).count("word after word.") == 10
 
 
 def test_the_terminal_is_left_as_it_was(tmp_path: Path) -> None:
@@ -174,6 +193,62 @@ def test_the_terminal_is_left_as_it_was(tmp_path: Path) -> None:
         assert one.end() == 0
     assert not one.screen().mode & {pyte.modes.DECSCNM}
     assert not one.screen().cursor.hidden
+
+
+# -- Markdown ---------------------------------------------------------------------------------
+
+_ANSWER: Final = (
+    """\
+# Fixing the retry loop
+
+The failure comes from `retry.py`: the wait is computed **before** the response is read, so a
+`Retry-After` header never reaches it; see [the RFC](https://www.rfc-editor.org/rfc/rfc9110).
+
+- Read first, then wait, *always*.
+  1. Bound the wait at 60 seconds.
+
+```python
+def wait_of(response: Response) -> float:
+    return max(WAITS[0], float(after))  # a lower bound
+```
+
+| status | before | after |
+|---|---:|---:|
+| 429 | 1 s | \u4e2d\u6587, as told, at most 60 s |
+
+> Note: the date form of the header is not handled yet; that is the next step.
+
+"""
+    + "Then run the tests of the whole suite and push. " * 12
+)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (40, 12)])
+@pytest.mark.parametrize("piece", [1, 4, 1000])
+def test_an_answer_that_came_in_pieces_is_on_the_screen_as_if_rendered_at_once(
+    size: tuple[int, int], piece: int, tmp_path: Path
+) -> None:
+    parts = [_ANSWER[start : start + piece] for start in range(0, len(_ANSWER), piece)]
+    body = b"".join(delta(content=part) for part in parts)
+    one = shown([raw(body + delta("stop"))], folder=tmp_path, size=size)
+    whole = Markdown(size[0], color=False)
+    rows = "".join([*whole.feed(_ANSWER), *whole.close()]).splitlines()
+    assert one.lines[: len(rows)] == [row.rstrip() for row in rows]
+    assert "".join(one.lines[len(rows) :]).startswith("[tokens: ")
+    assert len(one.raw) < 3 * len(_ANSWER.encode())
+
+
+def test_a_written_file_is_shown_as_its_diff(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"one\ntwo\n\x1b[2J\n")
+    change = {"path": "a.txt", "content": "2", "offset": 4, "del_bytes": 3}
+    one = shown([calls(("write_file", change)), text("Done.")], folder=tmp_path)
+    assert one.lines[1:7] == [
+        "[tool result: write_file]",
+        "a.txt: bytes written: 1; offset: 4; bytes deleted: 3; size now: 11",
+        *("@@ -1,3 +1,3 @@", " one", "-two", "+2"),
+    ]
+    assert b"\x1b[32m+2\x1b[0m" in one.raw
+    assert b"\x1b[2J" not in one.raw
 
 
 # -- colour -----------------------------------------------------------------------------------
@@ -193,7 +268,7 @@ def test_the_terminal_is_left_as_it_was(tmp_path: Path) -> None:
     ],
 )
 def test_a_terminal_has_colors_unless_they_are_refused(
-    options: Sequence[str], env: dict[str, str], colored: bool, tmp_path: Path
+    options: Sequence[str], env: dict[str, Any], colored: bool, tmp_path: Path
 ) -> None:
     one = shown([shell("true"), text("Done.")], *options, folder=tmp_path, **env)
     sequences = one.raw.replace(b"\r\x1b[K", b"")
@@ -222,11 +297,10 @@ def test_nothing_of_a_stranger_acts_on_the_terminal(tmp_path: Path) -> None:
         content=evil,
     )
     one = shown([first, last], folder=tmp_path, NO_COLOR="1")
-    assert b"\x1b" not in one.raw.replace(b"\r\x1b[K", b"")
-    received = one.raw.decode()
-    assert not set("\x07\x9b\x0e\u202e\u2066\U000e0041") & set(received)
-    assert "\r" not in received.replace("\r\x1b[K", "").replace("\r\n", "")
-    assert received.count("LR") >= 7
+    received = _SEQUENCES.sub(b"", one.raw).decode()
+    assert not set("\x1b\x07\x9b\x0e\u202e\u2066\U000e0041") & set(received)
+    assert "\r" not in received.replace("\r\n", "")
+    assert "".join(one.lines).count("LR") >= 7
 
 
 def test_an_evil_error_does_not_act_on_the_terminal(tmp_path: Path) -> None:
@@ -295,6 +369,26 @@ def test_ctrl_c_on_the_keyboard_ends_a_tool_that_ignores_it(tmp_path: Path) -> N
     assert running(marker) == []
     assert one.lines[-1] == "[interrupted]"
     assert "Traceback" not in one.raw.decode()
+
+
+@pytest.mark.parametrize("part", [{"content": "- so **me"}, {"reasoning_content": "so"}])
+def test_ctrl_c_in_mid_answer_leaves_the_cursor_at_a_line_start_and_no_style(
+    part: dict[str, str], tmp_path: Path
+) -> None:
+    begun = delta(**part)
+    with (
+        LLMServer([raw(begun + delta("stop"), stall_after=len(begun))]) as server,
+        terminal(*at(server.url), "-p", "Go.", folder=tmp_path) as one,
+    ):
+        one.wait_for("so")
+        one.child.sendintr()
+        assert one.end() == 130
+        server.release()
+    assert one.lines[-1] == "[interrupted]"
+    assert one.raw.endswith(b"\x1b[0m\r\n")
+    assert b"\x1b" not in _SEQUENCES.sub(b"", one.raw)
+    style = one.screen().cursor.attrs
+    assert (style.fg, style.bold, style.italics) == ("default", False, False)
 
 
 def test_a_terminal_that_goes_away_ends_the_turn_and_its_tools(tmp_path: Path) -> None:

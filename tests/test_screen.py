@@ -1,18 +1,27 @@
 """Events on a screen: what is drawn, and what of a stranger's text never is."""
 
+import doctest
+import importlib
 import io
 import json
+import os
+import pty
 import re
-from collections.abc import Callable, Mapping
+import subprocess
+import sys
+import termios
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from bantam.core.events import (
+    Compacted,
     Done,
     Event,
     Failure,
+    FileChange,
     Notice,
     ReasoningDelta,
     Replied,
@@ -28,7 +37,9 @@ from bantam.core.events import (
     UsageSum,
 )
 from bantam.core.messages import Message, Role, ToolCall
-from bantam.terminal.screen import Screen, one_line, usage_line
+from bantam.terminal.markdown import Markdown
+from bantam.terminal.screen import Screen, one_line
+from bantam.terminal.traces import usage_line
 
 _REQUEST: Final = Request(1, 2, 3000)
 _CALL: Final = ToolCall("call_1", "shell_exec", '{"command": "ls"}')
@@ -37,7 +48,8 @@ _CALL: Final = ToolCall("call_1", "shell_exec", '{"command": "ls"}')
 def drawn(*events: Event, in_place: bool = False, color: bool = False, answers: bool = True) -> str:
     """Return what a screen writes for `events`."""
     out = io.StringIO()
-    screen = Screen(out, in_place=in_place, color=color, answers=answers)
+    # A clock that stands still: of an answer's tail the first part alone is drawn as it comes.
+    screen = Screen(out, in_place=in_place, color=color, answers=answers, clock=lambda: 0.0)
     for event in events:
         screen.show(event)
     return out.getvalue()
@@ -85,6 +97,18 @@ def done(stop: Stop = Stop.FINAL, usage: UsageSum | None = None, error: str = ""
         (
             [ToolFinished("1", "fly", Status.UNKNOWN, "there is no tool\n")],
             "[tool result: fly]\nthere is no tool\n",
+        ),
+        (
+            [ToolFinished("1", "shell_exec", Status.OK, "exit: 0", 0, 1.96)],
+            "[tool result: shell_exec]\nexit: 0\n",
+        ),
+        (
+            [ToolFinished("1", "shell_exec", Status.OK, "exit: 0", 0, 2.0)],
+            "[tool result: shell_exec, 2.0 s]\nexit: 0\n",
+        ),
+        (
+            [Compacted(124800, 3200, "Goal: x.\nNext: y.\n")],
+            "[compacted: 124800 -> 3200 tokens]\nGoal: x.\nNext: y.\n",
         ),
         (
             [Retry(2, 9, 1.24, "503 Service Unavailable")],
@@ -181,9 +205,9 @@ def test_the_content_of_a_file_is_cut_in_the_middle_and_that_is_said() -> None:
     shown = drawn(ToolStarted("1", "write_file", {"path": "a", "content": content, "offset": 7}))
     assert shown.startswith('[tool call: write_file(path="a", content="first\\nxxx')
     assert shown.endswith('xxx\\nlast", offset=7)]\n')
-    assert 'x" … 3011 more characters … "x' in shown
-    assert len(shown) < 2150
-    whole = drawn(ToolStarted("1", "write_file", {"content": "x" * 2000}))
+    assert 'x" … 4811 more characters … "x' in shown
+    assert len(shown) < 350
+    whole = drawn(ToolStarted("1", "write_file", {"content": "x" * 200}))
     assert "…" not in whole
 
 
@@ -192,6 +216,33 @@ def test_raw_arguments_which_run_nothing_are_cut_in_the_middle() -> None:
     assert shown.startswith("[tool call: t(ax")
     assert "x … 3002 more characters … x" in shown
     assert shown.endswith("xb)]\n")
+
+
+# -- a written file ---------------------------------------------------------------------------
+
+
+def written(diff: str) -> ToolFinished:
+    return ToolFinished("1", "write_file", Status.OK, "done", files=(FileChange("a", 1, 1, diff),))
+
+
+def test_the_diff_of_a_written_file_follows_its_result() -> None:
+    no_end = "\\ No newline at end of file"
+    hunk = f"@@ -1,2 +1,2 @@\n a\n-b\n+c\n{no_end}\n"
+    assert drawn(written(hunk)) == f"[tool result: write_file]\ndone\n{hunk}"
+    assert drawn(written(hunk), color=True) == (
+        "\x1b[32m[tool result: write_file]\x1b[0m\n\x1b[2mdone\x1b[0m\n"
+        "\x1b[36m@@ -1,2 +1,2 @@\x1b[0m\n\x1b[2m a\x1b[0m\n"
+        f"\x1b[31m-b\x1b[0m\n\x1b[32m+c\x1b[0m\n\x1b[2m{no_end}\x1b[0m\n"
+    )
+    assert drawn(written("")) == "[tool result: write_file]\ndone\n"
+
+
+def test_of_a_diff_40_lines_are_shown_and_of_a_line_400_characters() -> None:
+    lines = [f"+{n}" for n in range(41)]
+    assert drawn(written("\n".join(lines[:40]) + "\n")).splitlines()[2:] == lines[:40]
+    shown = drawn(written("\n".join(lines) + "\n")).splitlines()[2:]
+    assert shown == [*lines[:39], "[2 more lines]"]
+    assert drawn(written("+" + "x" * 999 + "\n")).splitlines()[2] == "+" + "x" * 399 + "..."
 
 
 # -- on a terminal ----------------------------------------------------------------------------
@@ -218,6 +269,8 @@ def test_the_looks_are_those_of_the_specification() -> None:
         (done(Stop.ERROR, error="e"), "\x1b[31merror: e\x1b[0m"),
     ]
     assert drawn(_REQUEST, in_place=True, color=True) == "\x1b[1;2m...requesting...\x1b[0m"
+    compacted = "\x1b[2m[compacted: 9 -> 1 tokens]\x1b[0m\n\x1b[2ma\x1b[0m"
+    colored.append((Compacted(9, 1, "a"), compacted))
     for event, expected in colored:
         assert drawn(event, color=True) == f"{expected}\n"
     assert drawn(ReasoningDelta("a"), ReasoningDelta("b"), replied(""), color=True) == (
@@ -235,14 +288,102 @@ def test_without_color_nothing_but_the_erasing_is_a_sequence() -> None:
     shown = drawn(
         _REQUEST,
         ReasoningDelta("a"),
-        TextDelta("b"),
-        replied("b", _CALL),
+        TextDelta("b **c**"),
+        replied("b **c**", _CALL),
         ToolStarted("1", "t", {}),
-        ToolFinished("1", "t", Status.ERROR, "a"),
+        ToolFinished("1", "t", Status.ERROR, "a", files=(FileChange("a", 1, 1, "+a\n"),)),
+        Compacted(9, 1, "a"),
         done(Stop.ERROR, error="e"),
         in_place=True,
     )
-    assert shown.count("\x1b") == shown.count("\r\x1b[K") == 1
+    assert shown.count("\r\x1b[K") == 1
+    assert "\x1b" not in _MOVES.sub("", shown.replace("\r\x1b[K", ""))
+
+
+# -- Markdown ---------------------------------------------------------------------------------
+
+_ANSWER: Final = "# Title\n\nSome *words* of it.\n\n| a | b |\n|---|--:|\n| 1 | 2 |\n\n"
+_MOVES: Final = re.compile(r"\x1b\[\d+[AG]\x1b\[J|\x1b\[\d+A|\r\x1b\[J|\x1b\[\d+G\x1b\[J")
+
+
+def markdown(text: str, width: int = 80) -> str:
+    """Return `text` rendered at once."""
+    whole = Markdown(width, color=True)
+    return "".join([*whole.feed(text), *whole.close()])
+
+
+def test_an_answer_is_drawn_as_markdown_on_a_terminal_alone() -> None:
+    events: list[Event] = [TextDelta(_ANSWER), replied(_ANSWER), done()]
+    assert drawn(*events, in_place=True, color=True) == markdown(_ANSWER)
+    assert drawn(*events, color=True) == _ANSWER
+
+
+def test_each_answer_begins_anew() -> None:
+    events: list[Event] = [TextDelta("```\nx"), replied("", _CALL), TextDelta("# y\n"), replied("")]
+    assert drawn(*events, in_place=True) == "  x\ny\n"
+
+
+def test_reasoning_between_two_texts_ends_the_first_one() -> None:
+    shown = drawn(TextDelta("- a\n"), ReasoningDelta("*b*"), TextDelta("c\n\n"), in_place=True)
+    assert shown == "• a\n--- reasoning start ---\n*b*\n--- reasoning end ---\nc\n"
+
+
+def test_what_was_drawn_of_an_answer_that_broke_off_stays_above_the_line_that_says_so() -> None:
+    lost: list[Event] = [TextDelta("- a *b"), Retry(1, 9, 1.0, "cut off"), _REQUEST]
+    assert drawn(*lost, TextDelta("c"), replied("c"), in_place=True) == (
+        "• a *b\n[retry 1/9 in 1 s: cut off]\n[the answer broke off and starts again]\n"
+        "...requesting...\r\x1b[Kc\n"
+    )
+
+
+def test_an_interrupted_answer_ends_with_its_line_and_its_style() -> None:
+    shown = drawn(TextDelta("**a"), done(Stop.INTERRUPTED), in_place=True, color=True)
+    assert shown == "**a\n\x1b[31m[interrupted]\x1b[0m\n"
+    shown = drawn(ReasoningDelta("a"), done(Stop.INTERRUPTED), in_place=True, color=True)
+    assert "\x1b[2ma\x1b[0m\n\x1b[36m--- reasoning end" in shown
+
+
+def test_text_before_a_call_is_markdown_where_the_answer_goes_elsewhere() -> None:
+    events: list[Event] = [TextDelta(_ANSWER), replied(_ANSWER, _CALL)]
+    assert drawn(*events, in_place=True, color=True, answers=False) == markdown(_ANSWER)
+
+
+@pytest.mark.parametrize(
+    ("size", "columns"), [((0, 0), 80), ((20, 40), 40), ((24, 0), 80), ((0, 33), 33)]
+)
+def test_an_answer_is_as_wide_as_the_terminal(size: tuple[int, int], columns: int) -> None:
+    near, far = pty.openpty()
+    os.set_blocking(near, False)
+    termios.tcsetwinsize(far, size)
+    with os.fdopen(far, "w") as out:
+        screen = Screen(out, in_place=True, color=False, answers=True)
+        screen.show(TextDelta("***\n"))
+    received = os.read(near, 4096).decode()
+    os.close(near)
+    assert received == "─" * columns + "\r\n"
+
+
+@pytest.mark.parametrize(
+    ("events", "in_place", "loads"),
+    [
+        ("TextDelta('# a\\n')", True, True),
+        ("TextDelta('# a\\n')", False, False),
+        ("ReasoningDelta('# a\\n')", True, False),
+    ],
+)
+def test_what_draws_markdown_is_loaded_for_an_answer_on_a_terminal_alone(
+    events: str, in_place: bool, loads: bool
+) -> None:
+    code = (
+        "import sys\n"
+        "from bantam.core.events import ReasoningDelta, TextDelta\n"
+        "from bantam.terminal.screen import Screen\n"
+        f"screen = Screen(sys.stderr, in_place={in_place}, color=False, answers=True)\n"
+        f"screen.show({events})\n"
+        "print(*({'rich', 'markdown_it', 'bantam.terminal.live'} & sys.modules.keys()))"
+    )
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert bool(child.stdout.split()) == loads
 
 
 # -- where the answer goes elsewhere ----------------------------------------------------------
@@ -299,31 +440,48 @@ _SINKS: Final[Mapping[str, Callable[[list[str]], list[Event]]]] = {
     "notice": lambda chunks: [Notice("".join(chunks))],
     "retry": lambda chunks: [Retry(1, 9, 1.0, "".join(chunks))],
     "error": lambda chunks: [_failed("".join(chunks))],
+    "summary": lambda chunks: [Compacted(9, 1, "".join(chunks))],
+    "diff": lambda chunks: [written("+" + "\n+".join("".join(chunks).split("\n")) + "\n")],
+    "diff's sign": lambda chunks: [written("".join(chunks) + "\n")],
     "text of a failed turn": lambda chunks: [replied("".join(chunks)), _failed("e")],
 }
 
 
+_OURS: Final = re.compile(rf"\r\x1b\[K|\x1b\[[0-9;]*m|{_MOVES.pattern}")
+
+
+@pytest.mark.parametrize("in_place", [True, False])
 @pytest.mark.parametrize("sink", _SINKS)
-def test_no_text_of_a_stranger_acts_on_the_terminal(sink: str) -> None:
+def test_no_text_of_a_stranger_acts_on_the_terminal(sink: str, in_place: bool) -> None:
     forbidden = [range(first, last + 1) for first, last in _CASES["forbid_ranges"]]
-    for case in _CASES["vectors"]:
-        shown = drawn(*_SINKS[sink](_chunks(case)), answers=sink != "text of a failed turn")
+    answers = sink != "text of a failed turn"
+    for case in [*_CASES["vectors"], *_CASES["markdown"]]:
+        events = _SINKS[sink](_chunks(case))
+        shown = drawn(*events, answers=answers, in_place=in_place, color=in_place)
+        shown = _OURS.sub("", shown) if in_place else shown
         for character in set(shown):
             assert not any(ord(character) in codes for codes in forbidden), (case["id"], shown)
         for character in case.get("forbid", []):
-            assert character not in shown, case["id"]
-        at = 0
-        for kept in case["keep"]:
-            at = shown.find(kept, at)
-            assert at >= 0, (case["id"], shown)
+            assert character not in shown or case in _CASES["markdown"], case["id"]
+        if case in _CASES["vectors"] and not (in_place and sink.startswith("text")):
+            assert_in_order(case["keep"], shown)
 
 
-@pytest.mark.parametrize("sink", ["text", "reasoning", "arguments", "result", "notice", "error"])
+def assert_in_order(kept: Sequence[str], shown: str) -> None:
+    at = 0
+    for words in kept:
+        at = shown.find(words, at)
+        assert at >= 0, (words, shown)
+
+
+@pytest.mark.parametrize(
+    "sink", ["text", "reasoning", "arguments", "result", "notice", "error", "summary"]
+)
 def test_legitimate_text_is_shown_as_it_is(sink: str) -> None:
     for case in _CASES["legit"]:
         expected = _expanded(case["in"])
         one = expected.replace("\n", "\\n" if sink == "arguments" else " ")
-        multiline = sink in ("text", "reasoning", "result")
+        multiline = sink in ("text", "reasoning", "result", "summary")
         shown = drawn(*_SINKS[sink](_chunks(case)))
         assert (expected if multiline else one) in shown, case["id"]
 
@@ -341,6 +499,17 @@ def test_legitimate_text_is_shown_as_it_is(sink: str) -> None:
 )
 def test_a_name_or_a_message_cannot_forge_a_line(event: Event) -> None:
     assert drawn(event).count("\n") == 1
+
+
+def test_a_line_of_a_file_cannot_forge_one_of_the_screen() -> None:
+    assert drawn(written("+a\r\x1b]0;\x07[tool result: x]\n")).count("\n") == 3
+
+
+@pytest.mark.parametrize("name", ["screen", "traces"])
+def test_the_examples_in_docstrings_hold(name: str) -> None:
+    result = doctest.testmod(importlib.import_module(f"bantam.terminal.{name}"))
+    assert result.attempted
+    assert not result.failed
 
 
 def test_one_line_keeps_the_words_of_all_lines() -> None:

@@ -17,36 +17,32 @@ from bantam import __version__
 
 TYPE_CHECKING = False  # typing's own costs 4 ms, before signals are listened to
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from bantam.core.cancel import Cancel
     from bantam.core.errors import BantamError
     from bantam.terminal.arguments import Options
-
-# After a signal all is over within 0.2 s (SPEC section 8), unless something hangs.
-_PATIENCE_S = 0.5
+    from bantam.terminal.interrupts import Interrupts
 
 
 def main() -> int:
     """Run the command line of this process; return its exit status."""
     early: list[int] = []
     _listen(lambda number, _: early.append(number))
-    from bantam.core.cancel import Cancel
     from bantam.core.errors import ExitStatus
+    from bantam.terminal.interrupts import Interrupts
     from bantam.terminal.streams import abandon, open_streams
 
-    cancel = Cancel()
-    on_signal = _canceller(cancel)
-    _listen(on_signal)
+    interrupts = Interrupts()
+    _listen(interrupts.hear)
     for number in early:
-        on_signal(number, None)
-    open_streams(cancel)
+        interrupts.hear(number)
+    open_streams(interrupts)
     try:
-        return _status(sys.argv[1:], cancel)
+        return _status(sys.argv[1:], interrupts)
     except KeyboardInterrupt:
         abandon(sys.stdout, sys.stderr)  # what hangs may be one of them
-        return cancel.why or ExitStatus.INTERRUPTED
+        return interrupts.current.why or ExitStatus.INTERRUPTED
     finally:
         # While it ends, Python would let a Ctrl+C kill the process without its status.
         _listen(signal.SIG_IGN)
@@ -63,50 +59,27 @@ def _listen(handler: "Any") -> None:
             signal.signal(number, handler)
 
 
-def _canceller(cancel: "Cancel") -> "Callable[[int, Any], None]":
-    """Return a signal handler that cancels the turn: SIGINT as Ctrl+C, any other as SIGTERM.
-
-    A later signal unwinds whatever hangs, as a file system that does not answer. One that follows
-    at once is part of the one before: cleaning up is under way.
-    """
-    import time
-
-    from bantam.core.errors import ExitStatus
-
-    last = 0.0
-
-    def handle(number: int, _: "Any") -> None:
-        nonlocal last
-        before, last = last, time.monotonic()
-        if not cancel.is_set:
-            by_user = number == signal.SIGINT
-            cancel.set(ExitStatus.INTERRUPTED if by_user else ExitStatus.TERMINATED)
-        elif last - before > _PATIENCE_S:
-            raise KeyboardInterrupt
-
-    return handle
-
-
-def _status(arguments: list[str], cancel: "Cancel") -> int:
+def _status(arguments: list[str], interrupts: "Interrupts") -> int:
     """Run the command line; return its exit status. Every error is reported here."""
     from bantam.core.errors import BantamError
     from bantam.terminal.streams import OutputFailed
 
     try:
-        return _run(arguments, cancel)
+        return _run(arguments, interrupts)
     except OutputFailed as error:
-        return _output_failed(error, cancel)
+        return _output_failed(error, interrupts.current)
     except BantamError as error:
-        return _failed(error, arguments, cancel)
+        return _failed(error, arguments, interrupts.current)
     except Exception as bug:  # noqa: BLE001  --json promises its last line, whatever happens
         import traceback
 
         traceback.print_exc()
         what = f"internal error: {type(bug).__name__}: {bug}; please report it"
-        return _failed(BantamError(what), arguments, cancel)
+        return _failed(BantamError(what), arguments, interrupts.current)
 
 
-def _run(arguments: list[str], cancel: "Cancel") -> int:
+def _run(arguments: list[str], interrupts: "Interrupts") -> int:
+    cancel = interrupts.current
     if arguments == ["--version"]:
         return _said(f"bantam {__version__}\n")
     from bantam.terminal.arguments import help_text, parsed
@@ -131,7 +104,13 @@ def _run(arguments: list[str], cancel: "Cancel") -> int:
 
     if options.demo:
         return runs.demo(options, cancel)
-    config = runs.configuration(*options.overrides)  # before a prompt is waited for
+    from bantam.terminal.start import configuration
+
+    config = configuration(*options.overrides)  # before a prompt is waited for
+    if options.file is None and options.prompt is None:
+        from bantam.terminal.repl import converse
+
+        return converse(options, config, interrupts, _listen)
     return runs.turn(options, config, _prompt(options, raw, cancel), cancel)
 
 
@@ -153,17 +132,14 @@ def _command(command: bytes, options: "Options", cancel: "Cancel") -> int:
 
 def _prompt(options: "Options", raw: bytes | None, cancel: "Cancel") -> str:
     """Return the prompt that the arguments name; `raw` is what its file holds."""
-    from bantam.core.errors import ConfigError
     from bantam.terminal.prompts import STDIN, joined, read_piped, read_prompt
 
     if raw is not None:
         return joined([_text(raw, _name(options.file or ""))])
     if options.file == "-":
         piped = read_prompt(sys.stdin.fileno(), STDIN, cancel)
-    elif options.prompt is not None:
-        piped = read_piped(cancel, _tell_waiting)
     else:
-        raise ConfigError("there is no prompt: give a file, -, or -p TEXT; see bantam --help")
+        piped = read_piped(cancel, _tell_waiting)
     return joined([_text(os.fsencode(options.prompt or ""), "-p"), _text(piped, STDIN)])
 
 

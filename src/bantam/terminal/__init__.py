@@ -1,4 +1,6 @@
 """What a person types and sees. prompt_toolkit and rich live here alone.
 
-Order of import, lowest first: arguments, streams, screen, prompts, command, oneshot, runs.
+Order of import, lowest first: arguments, interrupts, streams, spans, lines, blocks, syntax, tables,
+inlines, markdown, live, traces, screen, prompts, inputs, history, completion, composing, typeahead,
+editor, command, aside, oneshot, start, output, export, chat, configuring, commands, repl, runs.
 """

@@ -12,9 +12,9 @@ from bantam.core.errors import ConfigError
 HELP: Final = """\
 bantam {version}: a small AI agent for the terminal
 
-usage: bantam [options] FILE      run the prompt in FILE; if it begins with !,
-                                  run it as a shell command
-       bantam [options] -         the prompt is standard input
+usage: bantam [options]           talk at a prompt; piped in, a line an input
+       bantam [options] FILE      run the prompt in FILE (-: standard input);
+                                  if it begins with !, as a shell command
        bantam [options] -p TEXT   the prompt is TEXT, then what is piped in
        bantam --undo [-r ID]      put back the files that the last turn wrote
        bantam --replay ID         run a session again; show what differs
@@ -104,8 +104,15 @@ def _contradiction(options: Options) -> str:
         return f"--{alone[0]} goes on from no session: leave out -c and -r"
     if options.undo and options.no_session:
         return "--undo changes the session: leave out --no-session"
-    if options.json and alone and not options.demo:
+    return _without_events(options, alone, has_prompt=has_prompt) if options.json else ""
+
+
+def _without_events(options: Options, alone: Sequence[str], *, has_prompt: bool) -> str:
+    """Return why there is nothing that `--json` could write; nothing if there is."""
+    if alone and not options.demo:
         return f"--{alone[0]} has no events: leave out --json"
+    if not (has_prompt or alone or options.version or options.help):
+        return "--json needs a prompt: give a file, -, or -p TEXT"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""The shell command of a prompt file: it has Bantam's streams, and Bantam ends with its status.
+"""The shell command of a prompt file, or of the prompt: it has Bantam's streams.
 
 With a terminal it stays in Bantam's process group and so has the terminal, as under `sh -c`: job
 control and the keyboard's signals reach both. Without one it gets a session of its own, where all
@@ -33,19 +33,29 @@ _MARKER: Final = "BANTAM_COMMAND_ID"
 Listen = Callable[[Callable[[int, Any], None]], None]
 
 
-def run_command(command: bytes, cancel: Cancel, listen: Listen) -> int:
-    """Run the shell command of a prompt file with the streams of this process.
+def run_command(
+    command: bytes,
+    cancel: Cancel,
+    listen: Listen,
+    *,
+    name: str = "the command in the prompt file",
+    stdin: int | None = None,
+) -> int:
+    """Run a shell command with the streams of this process, or with `stdin` as `Popen` takes it.
 
-    Return its exit status, 128+n for signal n. `listen` makes a function hear the signals that end
-    a run; SIGTERM and SIGHUP end the command and all it started. Raises ConfigError if the system
-    cannot take it, Interrupted if the run was cancelled before.
+    Return its exit status, 128+n for signal n. Errors call it `name`. `listen` makes a function
+    hear the signals that end a run; SIGTERM and SIGHUP end the command and all it started. Raises
+    ConfigError if the system cannot take it, Interrupted if the run was cancelled before.
     """
     news: SimpleQueue[int | None] = SimpleQueue()  # signals, and None: it has exited
     listen(lambda number, _: news.put(number))
     cancel.check()
     has_terminal = _foreground() is not None
     marker = os.urandom(8).hex()
-    process = _started(command, marker, start_new_session=not has_terminal)
+    try:
+        process = _started(command, marker, stdin, start_new_session=not has_terminal)
+    except (OSError, ValueError) as error:  # too long, or a NUL in it
+        raise ConfigError(f"{name} cannot be run: {error}") from None
     Thread(target=_tell_exit, args=(process, news), daemon=True).start()
     while (number := _next(news)) is not None:
         if signal.Signals(number).name not in _OF_KEYS:
@@ -73,19 +83,19 @@ def _foreground() -> int | None:
         return None
 
 
-def _started(command: bytes, marker: str, *, start_new_session: bool) -> "subprocess.Popen[bytes]":
+def _started(
+    command: bytes, marker: str, stdin: int | None, *, start_new_session: bool
+) -> "subprocess.Popen[bytes]":
     # Without `--` a command that begins with - or + would be read as options of the shell.
     options = ["/c"] if sys.platform == "win32" else ["-c", "--"]
     # Run inside a command of another Bantam, it bears both markers.
     markers = f"{os.environ.get(_MARKER, '')}.{marker}"
-    try:
-        return subprocess.Popen(
-            [shell_on(os.environ.get("PATH", os.defpath)), *options, command],
-            env={**os.environ, _MARKER: markers},
-            start_new_session=start_new_session,
-        )
-    except (OSError, ValueError) as error:  # too long, or a NUL in it
-        raise ConfigError(f"the command in the prompt file cannot be run: {error}") from None
+    return subprocess.Popen(
+        [shell_on(os.environ.get("PATH", os.defpath)), *options, command],
+        stdin=stdin,
+        env={**os.environ, _MARKER: markers},
+        start_new_session=start_new_session,
+    )
 
 
 def _tell_exit(process: "subprocess.Popen[bytes]", news: "SimpleQueue[int | None]") -> None:

@@ -2,14 +2,19 @@
 
 Every text that comes from a model, a tool, a file or a server goes through the filter at the last
 step before it is written, so that none of its bytes is a control or an escape sequence.
+
+A wait before a retry, and a tool that takes long, are told in lines that stand still: nothing wakes
+the turn while it waits, and a thread that draws beside it would not be worth its races.
 """
 
-import json
+import os
 import sys
 from collections.abc import Callable
-from typing import Any, Final, TextIO
+from time import monotonic
+from typing import TYPE_CHECKING, Final, TextIO
 
 from bantam.core.events import (
+    Compacted,
     Done,
     Event,
     Notice,
@@ -22,36 +27,84 @@ from bantam.core.events import (
     TextDelta,
     ToolFinished,
     ToolStarted,
-    UsageSum,
 )
 from bantam.core.text import ScreenFilter, screen_text
 from bantam.terminal.streams import abandon
+from bantam.terminal.traces import (
+    BOLD_DIM,
+    CYAN,
+    DIM,
+    GREEN,
+    PLAIN,
+    RED,
+    YELLOW,
+    body_lines,
+    diff_lines,
+    shown_arguments,
+    shown_result,
+    usage_line,
+)
 
-# Of a result, 200 lines in all (SPEC section 6): the end tells how a build failed, or timed out.
-_HEAD_LINES, _TAIL_LINES = 120, 79
-# Of the content of a file: enough to see what it is.
-_HEAD_CHARACTERS, _TAIL_CHARACTERS = 1200, 800
+if TYPE_CHECKING:
+    from bantam.terminal.live import Live
+
 _REQUESTING: Final = "...requesting..."
 _ERASE_LINE: Final = "\r\x1b[K"
-# SGR codes of SPEC section 9's looks.
-_PLAIN, _BOLD_DIM, _DIM, _RED, _GREEN, _YELLOW, _CYAN = "0", "1;2", "2", "31", "32", "33", "36"
+_USUAL_SIZE: Final = (80, 24)  # columns and rows
+
+
+class _Plain:
+    """Streamed text as it is, between `begin` and `end`: `feed` and `close` as `Live` has them."""
+
+    def __init__(self, out: TextIO, begin: str = "", end: str = "") -> None:
+        self._out = out
+        self._end = end
+        self._filter = ScreenFilter()
+        self._at_line_start = True
+        out.write(begin)
+
+    def feed(self, part: str) -> None:
+        """Write what can be shown by now."""
+        self._write(self._filter.feed(part))
+
+    def close(self) -> None:
+        """Write what was held back; the cursor then begins a line."""
+        self._write(self._filter.close())
+        self._out.write(self._end if self._at_line_start else f"{self._end}\n")
+
+    def _write(self, text: str) -> None:
+        if text:
+            self._out.write(text)
+            self._at_line_start = text.endswith("\n")
 
 
 class Screen:
     """Draws the events of turns on `out`; `answers`: the model's final text is shown here too.
 
-    `in_place`: a line can be erased, as on any terminal that is not a dumb one.
+    `in_place`: `out` is a terminal whose cursor moves, so a line can be erased and an answer is
+    drawn as Markdown. `size`: its columns and rows now, by default what `out` says. `clock`:
+    seconds, never going back.
     """
 
-    def __init__(self, out: TextIO, *, in_place: bool, color: bool, answers: bool) -> None:
+    def __init__(
+        self,
+        out: TextIO,
+        *,
+        in_place: bool,
+        color: bool,
+        answers: bool,
+        size: Callable[[], tuple[int, int]] | None = None,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
         self._out = out
         self._in_place = in_place
         self._color = color
         self._answers = answers
-        self._filter = ScreenFilter()
-        self._at_line_start = True
+        self._size = size or self._size_of_out
+        self._clock = clock
         self._waiting = False
         self._streaming: type[TextDelta | ReasoningDelta] | None = None
+        self._text: Live | _Plain = _Plain(out)  # that is streaming
         self._partial = False  # something was shown of an answer that is not whole yet
         self._unshown = ""  # the text of the last answer, where it goes elsewhere
 
@@ -75,18 +128,23 @@ class Screen:
             case Request():
                 self._wait()
             case Replied(message):
-                self._partial = False
                 self._unshown = "" if self._answers else message.content
                 if message.tool_calls:
                     self._show_unshown()
+                self._partial = False
             case Retry():
                 self._retry(event)
             case Notice(text):
-                self._line(f"[{one_line(text)}]", _DIM)
+                self._line(f"[{one_line(text)}]", DIM)
             case ToolStarted(_, name, arguments):
-                self._line(f"[tool call: {one_line(f'{name}({_shown(arguments)})')}]", _YELLOW)
+                self._line(
+                    f"[tool call: {one_line(f'{name}({shown_arguments(arguments)})')}]", YELLOW
+                )
             case ToolFinished():
                 self._result(event)
+            case Compacted(before, after, summary):
+                self._line(f"[compacted: {before} -> {after} tokens]", DIM)
+                self._body(summary, DIM)
             case Done():
                 self._done(event)
 
@@ -94,7 +152,7 @@ class Screen:
         self._partial = False
         self._waiting = self._in_place
         if self._in_place:
-            self._out.write(self._styled(_REQUESTING, _BOLD_DIM))
+            self._out.write(self._styled(_REQUESTING, BOLD_DIM))
         else:
             self._line(_REQUESTING)
 
@@ -105,31 +163,34 @@ class Screen:
 
     def _retry(self, event: Retry) -> None:
         wait, reason = f"{event.wait_s:.0f}", one_line(event.reason)
-        self._line(f"[retry {event.attempt}/{event.of} in {wait} s: {reason}]", _RED)
+        self._line(f"[retry {event.attempt}/{event.of} in {wait} s: {reason}]", RED)
         if self._partial:
-            self._line("[the answer broke off and starts again]", _DIM)
+            self._line("[the answer broke off and starts again]", DIM)
 
     def _result(self, event: ToolFinished) -> None:
-        self._line(f"[tool result: {one_line(event.name)}]", _GREEN)
-        lines = screen_text(event.text).removesuffix("\n").split("\n")
-        more = len(lines) - _HEAD_LINES - _TAIL_LINES
-        if more > 1:
-            lines[_HEAD_LINES:-_TAIL_LINES] = [f"[{more} more lines]"]
-        self._line("\n".join(lines), _DIM if event.status is Status.OK else _RED)
+        self._line(f"[tool result: {one_line(shown_result(event))}]", GREEN)
+        self._body(event.text, DIM if event.status is Status.OK else RED)
+        for file in event.files:
+            for line, style in diff_lines(file.diff):
+                self._line(one_line(line), style)
+
+    def _body(self, text: str, style: str) -> None:
+        self._line("\n".join(body_lines(screen_text(text))), style)
 
     def _done(self, event: Done) -> None:
         if event.stop is not Stop.FINAL:
             self._show_unshown()
         if event.usage.window:
-            self._line(usage_line(event.usage), _DIM)
+            self._line(usage_line(event.usage), DIM)
         if event.stop is Stop.INTERRUPTED:
-            self._line("[interrupted]", _RED)
+            self._line("[interrupted]", RED)
         if event.error is not None:
-            self._line(f"error: {one_line(event.error.message)}", _RED)
+            self._line(f"error: {one_line(event.error.message)}", RED)
 
     def _show_unshown(self) -> None:
         if self._unshown:
-            self._line(screen_text(self._unshown).removesuffix("\n"))
+            self._stream(TextDelta, self._unshown)
+            self._end_stream()
             self._unshown = ""
 
     # -- writing ------------------------------------------------------------------------------
@@ -138,38 +199,48 @@ class Screen:
         if self._streaming is not kind:
             self._end_stream()
             self._streaming = kind
-            if kind is ReasoningDelta:
-                self._line("--- reasoning start ---", _CYAN)
-                self._out.write(self._code(_DIM))  # once, not for every delta
+            self._text = self._begun(kind)
         self._partial = True
-        self._write(self._filter.feed(text))
+        self._text.feed(text)
+
+    def _begun(self, kind: type[TextDelta] | type[ReasoningDelta]) -> "Live | _Plain":
+        """Return what draws a text of this kind from here on."""
+        if kind is ReasoningDelta:
+            self._line("--- reasoning start ---", CYAN)
+            # The style once, not for every delta.
+            return _Plain(self._out, self._code(DIM), self._code(PLAIN))
+        if not self._in_place:
+            return _Plain(self._out)
+        # Here, since it loads rich and Markdown's grammar, which a run to a pipe does without.
+        from bantam.terminal.live import Live
+
+        return Live(self._out, self._size, self._clock, in_place=True, color=self._color)
 
     def _end_stream(self) -> None:
-        """Close streamed text: what the filter holds is written, and the line is ended."""
+        """Close streamed text: all of it is drawn, and the line is ended."""
         if self._streaming is None:
             return
-        self._write(self._filter.close())
+        self._text.close()
         if self._streaming is ReasoningDelta:
-            self._out.write(self._code(_PLAIN))
-        if not self._at_line_start:
-            self._write("\n")
-        if self._streaming is ReasoningDelta:
-            self._line("--- reasoning end ---", _CYAN)
+            self._line("--- reasoning end ---", CYAN)
         self._streaming = None
 
     def _line(self, text: str, style: str = "") -> None:
-        self._write(self._styled(text, style) + "\n")
-
-    def _write(self, text: str) -> None:
-        if text:
-            self._out.write(text)
-            self._at_line_start = text.endswith("\n")
+        self._out.write(self._styled(text, style) + "\n")
 
     def _styled(self, text: str, style: str) -> str:
-        return f"{self._code(style)}{text}{self._code(_PLAIN)}" if style else text
+        return f"{self._code(style)}{text}{self._code(PLAIN)}" if style else text
 
     def _code(self, style: str) -> str:
         return f"\x1b[{style}m" if self._color else ""
+
+    def _size_of_out(self) -> tuple[int, int]:
+        try:
+            columns, rows = os.get_terminal_size(self._out.fileno())
+        except OSError:  # it has gone away: nothing will be seen
+            return _USUAL_SIZE
+        # A serial line, say, does not know its size: all zeros.
+        return columns or _USUAL_SIZE[0], rows or _USUAL_SIZE[1]
 
 
 def one_line(text: str) -> str:
@@ -187,43 +258,3 @@ def complain(text: str) -> None:
         print(f"bantam: {one_line(text)}", file=sys.stderr, flush=True)
     except OSError:
         abandon(sys.stderr)
-
-
-def usage_line(usage: UsageSum) -> str:
-    """Return the line behind a turn; `~` marks what was estimated.
-
-    >>> usage_line(UsageSum(1420, 85, estimated=True, context=1420, window=200000))
-    '[tokens: ~1420 prompt + ~85 completion | context: ~1420/200000 (0.7%)]'
-    """
-    about = "~" if usage.estimated else ""
-    cache = ""
-    if usage.cached is not None:
-        cache = f" ({usage.cached} cached, {max(0, usage.prompt - usage.cached)} uncached)"
-    share = 100 * usage.context / usage.window
-    tokens = f"{about}{usage.prompt} prompt{cache} + {about}{usage.completion} completion"
-    return f"[tokens: {tokens} | context: {about}{usage.context}/{usage.window} ({share:.1f}%)]"
-
-
-def _shown(arguments: Any) -> str:
-    """Return a call's arguments as `name="value", ...`, or the raw text of what will not run.
-
-    Only these and the content of a file are cut: what runs, and where, is always seen whole.
-    """
-    if isinstance(arguments, str):
-        return _cut(arguments, str)
-    return ", ".join(
-        f"{k}={_cut(v, _json) if k == 'content' else _json(v)}" for k, v in arguments.items()
-    )
-
-
-def _cut(value: Any, form: Callable[[Any], str]) -> str:
-    """Return `value` in the form `form`, the middle of a long text left out."""
-    more = len(value) - _HEAD_CHARACTERS - _TAIL_CHARACTERS if isinstance(value, str) else 0
-    if more <= 0:
-        return form(value)
-    head, tail = form(value[:_HEAD_CHARACTERS]), form(value[-_TAIL_CHARACTERS:])
-    return f"{head} … {more} more characters … {tail}"
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)

@@ -13,7 +13,7 @@ import select
 import sys
 from typing import Any, Final, TextIO
 
-from bantam.core.cancel import Cancel
+from bantam.terminal.interrupts import Interrupts
 
 _SLICE_MS: Final = 50  # how late a cancel is seen
 _LOOKS: Final = 5  # at a reader that takes nothing after it
@@ -23,12 +23,12 @@ class OutputFailed(Exception):
     """Standard output takes no more: it is full, or nobody reads it."""
 
 
-def open_streams(cancel: Cancel) -> None:
+def open_streams(interrupts: Interrupts) -> None:
     """Make the standard streams usable: also those that the parent closed (`>&-`)."""
     sys.stdin = sys.stdin or open(os.devnull)  # noqa: PTH123, SIM115  open for the process's life
-    sys.stdout = _patient(sys.stdout, cancel, "utf-8", "replace")
+    sys.stdout = _patient(sys.stdout, interrupts, "utf-8", "replace")
     encoding = sys.stderr.encoding if sys.stderr else "utf-8"
-    sys.stderr = _patient(sys.stderr, cancel, encoding, "backslashreplace")
+    sys.stderr = _patient(sys.stderr, interrupts, encoding, "backslashreplace")
 
 
 def abandon(*outs: TextIO) -> None:
@@ -52,18 +52,18 @@ def say(text: str) -> None:
         raise OutputFailed from error
 
 
-def _patient(stream: TextIO | None, cancel: Cancel, encoding: str, errors: str) -> TextIO:
+def _patient(stream: TextIO | None, interrupts: Interrupts, encoding: str, errors: str) -> TextIO:
     descriptor = stream.fileno() if stream else os.open(os.devnull, os.O_WRONLY)
-    buffer = io.BufferedWriter(_Patient(descriptor, cancel))
+    buffer = io.BufferedWriter(_Patient(descriptor, interrupts))
     return io.TextIOWrapper(buffer, encoding, errors)
 
 
 class _Patient(io.FileIO):
     """Writes to `descriptor`. Raises TimeoutError when cancelled and nobody takes anything."""
 
-    def __init__(self, descriptor: int, cancel: Cancel) -> None:
+    def __init__(self, descriptor: int, interrupts: Interrupts) -> None:
         super().__init__(descriptor, "wb", closefd=False)
-        self._cancel = cancel
+        self._interrupts = interrupts
 
     def write(self, some: Any, /) -> int:
         """Write the first bytes of `some`, once there is room; return how many."""
@@ -81,6 +81,6 @@ class _Patient(io.FileIO):
         room.register(self.fileno(), select.POLLOUT)
         looks = 0
         while not room.poll(_SLICE_MS):
-            looks += self._cancel.is_set
+            looks += self._interrupts.is_set
             if looks > _LOOKS:
                 raise TimeoutError(errno.ETIMEDOUT, "nobody reads it")

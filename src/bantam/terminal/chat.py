@@ -1,0 +1,210 @@
+"""The conversation at the prompt: what a turn and the commands act on.
+
+A change of configuration makes a new agent on the same session, a change of session a new agent on
+the same configuration. The old one goes only when the new one is there: what cannot be done changes
+nothing.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Generator
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar
+
+from bantam.agent.agent import Agent, Surroundings, secrets_of
+from bantam.agent.memory import ListLog, Memory
+from bantam.core.cancel import Cancel
+from bantam.core.config import Config, use_color
+from bantam.core.errors import BantamError, ExitStatus, Interrupted
+from bantam.core.events import Done, Event, Notice, ReasoningDelta, Stop, TextDelta
+from bantam.core.messages import Role, without_surrogates
+from bantam.core.settings import Setting
+from bantam.sessions.session import Session
+from bantam.sessions.store import project_id
+from bantam.terminal.arguments import Options
+from bantam.terminal.oneshot import Show, run
+from bantam.terminal.output import Output
+from bantam.terminal.screen import Screen, complain
+from bantam.terminal.start import about_of, copy_of, memory, redaction_of, screen_on, store_of
+from bantam.terminal.streams import OutputFailed, abandon
+
+T = TypeVar("T")
+
+
+class Chat:
+    """A session and its agent, with what shows them; `status` is that of the last failure."""
+
+    def __init__(self, options: Options, config: Config, *, color: bool) -> None:
+        """`color`: whether there may be any. Raises BantamError; nothing is sent yet."""
+        self.options = options
+        self.config = config
+        self.surroundings = Surroundings.now()
+        self.redaction = redaction_of(config, self.surroundings)
+        self.store = store_of(self.surroundings, self.redaction)
+        self.project = project_id(self.surroundings.working_directory)
+        self.live: list[Setting] = []  # what /cfg has set
+        self.models: list[str] = []  # what /models has shown
+        self.warned = False  # that git does not ignore the configuration
+        self.has_left = False
+        self.status = int(ExitStatus.DONE)
+        self._may_color = color
+        self._shown = self._made_show(config)
+        log = memory(options, config, self.surroundings, self.store)
+        try:
+            self.agent = self._wired(config, log, spent=0)
+        except BaseException:
+            log.close()
+            raise
+
+    @property
+    def log(self) -> Memory:
+        """The conversation."""
+        return self.agent.log
+
+    @property
+    def has_prompt(self) -> bool:
+        """Whether anything was asked in it."""
+        return any(message.role is Role.USER for message in self.log.messages)
+
+    # -- turns --------------------------------------------------------------------------------
+
+    def turn(self, prompt: str, cancel: Cancel) -> None:
+        """Run one turn and show it. Raises OutputFailed."""
+        self.status = run(self.agent, prompt, self._shown, cancel) or self.status
+
+    def drawn(self, asking: Generator[Event, None, T]) -> T:
+        """Show what happens while the model is asked outside of a turn, but not what it says."""
+        with closing(asking):
+            while True:
+                try:
+                    event = next(asking)
+                except StopIteration as end:
+                    result: T = end.value
+                    return result
+                if not isinstance(event, TextDelta | ReasoningDelta):
+                    self._show(event)
+
+    def tell(self, text: str) -> None:
+        """Say something in passing."""
+        self._show(Notice(text))
+
+    def tell_news(self) -> None:
+        """Say what the session has to say."""
+        notices = self.log.notices
+        while notices:
+            self.tell(notices.pop(0))
+
+    def fail(self, error: BantamError) -> None:
+        """Say why an input came to nothing."""
+        if isinstance(error, Interrupted):
+            self.tell("interrupted")
+        else:
+            self.output.fault(str(error))
+        self.status = int(error.exit_status)
+
+    # -- changes ------------------------------------------------------------------------------
+
+    def reconfigure(self, config: Config) -> None:
+        """Go on with `config`. Raises BantamError if that cannot be; then nothing has changed."""
+        agent = self._wired(config, self.log, self.agent.spent)
+        self.agent.release()
+        self.agent, self.config = agent, config
+        self.redaction.learn(secrets_of(config, self.surroundings.environ))
+        self._shown = self._made_show(config)
+        if isinstance(self.log, Session):
+            about = about_of(config, self.surroundings)
+            self.log.describe(endpoint=about.endpoint, model=about.model)
+
+    def clear(self) -> None:
+        """Go on with an empty conversation, in the place of this project's."""
+        self.switch(self._fresh)
+
+    def load(self, session_id: str) -> None:
+        """Go on with a stored session. Raises BantamError; then nothing has changed."""
+        if self.has_prompt and session_id == self.log.id:
+            raise BantamError(f"the session {session_id} is the one in hand")
+        self.switch(lambda: self._stored(session_id))
+
+    def switch(self, opened: Callable[[], Memory]) -> None:
+        """Go on with the conversation that `opened` returns; this one is stored first.
+
+        Raises BantamError if it cannot be stored, or what `opened` raises.
+        """
+        before = self.agent
+        before.log.finish()
+        if isinstance(before.log, Session) and before.log.is_unsaved:
+            what = "this conversation could not be stored and would be lost"
+            raise BantamError(f"{what}: /export FILE it first, then leave with /quit")
+        if not self.has_prompt:
+            before.log.close()  # its place may be the one that is wanted; it can take it again
+        log = opened()
+        try:
+            self.agent = self._wired(self.config, log, before.spent)
+        except BaseException:
+            log.close()
+            raise
+        before.close()
+        log.notices[:0] = before.log.notices
+
+    def close(self) -> None:
+        """Store what is unstored, and say what nobody has heard yet."""
+        notices = self.log.notices
+        try:
+            self.agent.close()
+        finally:
+            for notice in notices:
+                complain(notice)
+
+    # -- parts --------------------------------------------------------------------------------
+
+    def _wired(self, config: Config, log: Memory, spent: int) -> Agent:
+        trust = self.options.trust
+        return Agent(config, self.surroundings, log=log, trust=trust, spent=spent)
+
+    def _fresh(self) -> Memory:
+        if self.options.no_session:
+            return ListLog()
+        return self.store.fresh(self.project, about_of(self.config, self.surroundings))
+
+    def _stored(self, session_id: str) -> Memory:
+        if self.options.no_session:
+            log: Memory = copy_of(self.store, session_id)
+        else:
+            about = about_of(self.config, self.surroundings)
+            log = self.store.resumed(session_id, about)
+        if not log.messages:
+            log.close()
+            notices = log.notices
+            raise BantamError(notices[-1] if notices else f"the session {session_id} is empty")
+        return log
+
+    def _made_show(self, config: Config) -> Show:
+        """Return what shows events; answers are for standard output, all else for people."""
+        config = config if self._may_color else replace(config, color="never")
+        self.output = Output(color=use_color(config.color, os.environ, is_tty=sys.stdout.isatty()))
+        if self.output.is_terminal:
+            return screen_on(sys.stdout, config, answers=True).show
+        screen = screen_on(sys.stderr, config, answers=False)
+        return partial(_show_answers_alone, screen)
+
+    def _show(self, event: Event) -> None:
+        try:
+            self._shown(event)
+        except OSError as error:
+            raise OutputFailed from error
+
+
+def _show_answers_alone(screen: Screen, event: Event) -> None:
+    """Draw `event` on `screen`, on standard error; write a final message to standard output.
+
+    Each ends its last line: another one may follow. Raises OSError if nobody takes it.
+    """
+    try:
+        screen.show(event)
+    except OSError:
+        abandon(sys.stderr)
+    if isinstance(event, Done) and event.stop is Stop.FINAL:
+        sys.stdout.write(without_surrogates(event.text).removesuffix("\n") + "\n")
+        sys.stdout.flush()

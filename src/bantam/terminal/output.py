@@ -1,0 +1,67 @@
+"""What the prompt's own commands say: tables on a terminal, plain lines of fields elsewhere."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from bantam.core.text import screen_text
+from bantam.terminal.screen import complain, one_line
+from bantam.terminal.spans import drawn
+from bantam.terminal.streams import OutputFailed
+from bantam.terminal.tables import table_rows
+from bantam.terminal.traces import RED
+
+_USUAL_COLUMNS: Final = 80
+
+
+class Output:
+    """Writes to standard output; every text is a stranger's, and filtered for a terminal.
+
+    Each method raises OutputFailed.
+    """
+
+    def __init__(self, *, color: bool) -> None:
+        self.is_terminal = sys.stdout.isatty()
+        self.color = color
+
+    def text(self, text: str) -> None:
+        """Write `text`, and end its last line."""
+        shown = screen_text(text) if self.is_terminal else text
+        self.raw(shown if shown.endswith("\n") else f"{shown}\n")
+
+    def table(self, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Write a table fitted to the width; elsewhere its rows alone, fields parted by a tab."""
+        cells = [[one_line(cell).replace("\t", " ") for cell in row] for row in rows]
+        if not self.is_terminal:
+            self.raw("".join("\t".join(row) + "\n" for row in cells))
+            return
+        source = "\n".join(map(_as_markdown, [head, ["-"] * len(head), *cells]))
+        lines = table_rows(source, self._columns(), lambda text: [(text, "")])
+        self.raw("".join(drawn(line, color=self.color) + "\n" for line in lines))
+
+    def fault(self, text: str) -> None:
+        """Say what went wrong: on the terminal in red, else on standard error."""
+        if not self.is_terminal:
+            complain(text)
+            return
+        line = f"error: {one_line(text)}"
+        self.raw(drawn([(line, RED)], color=self.color) + "\n")
+
+    def raw(self, text: str) -> None:
+        """Write `text` as it is."""
+        try:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        except OSError as error:
+            raise OutputFailed from error
+
+    def _columns(self) -> int:
+        try:
+            return os.get_terminal_size(sys.stdout.fileno()).columns or _USUAL_COLUMNS
+        except OSError:  # pragma: no cover  # it has just gone away; the next write tells
+            return _USUAL_COLUMNS
+
+
+def _as_markdown(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"

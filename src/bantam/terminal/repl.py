@@ -1,0 +1,175 @@
+"""The interactive prompt: read a line, do what it says, show it; and the same for piped lines.
+
+What is piped in is nobody's conversation: no editor, no colour, no question, and a signal ends it.
+Its exit status is that of the last turn or command that failed, 0 if none did; a person who leaves
+leaves with 0. What a `!command` ends with is shown and counts for neither.
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from threading import Timer
+from typing import TYPE_CHECKING, Final
+
+from bantam import __version__
+from bantam.core.cancel import Cancel
+from bantam.core.config import Config
+from bantam.core.endpoints import host_of
+from bantam.core.errors import BantamError, ExitStatus, Interrupted
+from bantam.sessions.store import home_of
+from bantam.terminal.arguments import Options
+from bantam.terminal.aside import run_aside
+from bantam.terminal.chat import Chat
+from bantam.terminal.command import Listen
+from bantam.terminal.commands import run_command_line, words_after
+from bantam.terminal.inputs import Lines, PlainLines
+from bantam.terminal.interrupts import Interrupts
+
+if TYPE_CHECKING:
+    from bantam.terminal.editor import Editor
+
+_PROMPT: Final = "> "
+# The first prompt is drawn by then; importing httpx takes a turn's first tenth of a second else.
+_IMPORT_AFTER_S: Final = 0.2
+
+
+def converse(options: Options, config: Config, interrupts: Interrupts, listen: Listen) -> int:
+    """Read inputs from standard input until it ends; return the exit status.
+
+    `listen` lets a function hear this process's signals. Raises BantamError if it cannot begin,
+    OutputFailed if it cannot go on.
+    """
+    is_terminal = sys.stdin.isatty()
+    chat = Chat(options, config, color=is_terminal)
+    with closing(chat):
+        return _Prompt(chat, interrupts, listen, is_terminal=is_terminal).run()
+
+
+class _Prompt:
+    """The cycle over one chat."""
+
+    def __init__(
+        self, chat: Chat, interrupts: Interrupts, listen: Listen, *, is_terminal: bool
+    ) -> None:
+        self._chat = chat
+        self._interrupts = interrupts
+        self._listen = listen
+        self._is_terminal = is_terminal
+        self._editor: Editor | None = None
+        self._asked_at: tuple[int, int] | None = None  # the context when compaction was offered
+        self._lines = self._opened()
+
+    def run(self) -> int:
+        """Read and do until the end; return the exit status."""
+        if self._is_terminal:
+            self._chat.output.text(_start_line(self._chat))
+        self._chat.tell_news()
+        while not self._chat.has_left and self._interrupts.leaving is None:
+            if not self._step(self._interrupts.fresh()):
+                break
+        if self._interrupts.leaving is not None:
+            return self._interrupts.leaving
+        return ExitStatus.DONE if self._is_terminal else self._chat.status
+
+    def _step(self, cancel: Cancel) -> bool:
+        """Read one input and do what it says; False if there is none."""
+        if self._editor is not None:
+            self._editor.edit_mode = self._chat.config.edit_mode
+        try:
+            line = self._lines.read(_PROMPT if self._is_terminal else "", cancel)
+            if line is None:
+                return False
+            self._do(line, cancel)
+            self._offer_compaction(cancel)
+        except Interrupted:  # while a line was read, or an answer
+            if self._is_terminal:
+                self._chat.output.text("")
+        if cancel.is_set and not self._is_terminal:
+            self._interrupts.leaving = cancel.why
+        return True
+
+    def _do(self, line: str, cancel: Cancel) -> None:
+        if not line.strip():
+            return
+        try:
+            if line.startswith("!"):
+                self._aside(line[1:].strip(), cancel)
+                return
+            with self._lines.typing_ahead():
+                if line.startswith("/"):
+                    run_command_line(self._chat, line, cancel)
+                else:
+                    self._chat.turn(line, cancel)
+        except BantamError as error:
+            self._chat.fail(error)
+        self._chat.tell_news()
+
+    def _aside(self, command: str, cancel: Cancel) -> None:
+        if not command:
+            raise BantamError("write a shell command behind the !")
+        out = sys.stdout if self._is_terminal and sys.stdout.isatty() else None
+        status = run_aside(command, cancel, self._interrupts, self._listen, out)
+        if status:
+            self._chat.tell(f"exit: {status}")
+
+    def _offer_compaction(self, cancel: Cancel) -> None:
+        """Ask whether to compact, once each time that more of the window is in use."""
+        context = self._chat.agent.context
+        if context is None or context == self._asked_at or cancel.is_set or self._chat.has_left:
+            return
+        self._asked_at = context
+        used, window = context
+        if used < self._chat.config.compact_at * window:
+            return
+        share = f"Context usage is at {100 * used / window:.1f}% ({used} / {window} tokens)."
+        answer = self._lines.ask(f"{share} Compact conversation? [Y/n]: ", cancel)
+        if answer is not None and answer.strip().lower() in ("", "y", "yes"):
+            self._do("/compact", cancel)
+
+    def _opened(self) -> Lines:
+        """Return where the inputs come from."""
+        keyboard = sys.stdin.fileno()
+        if not self._is_terminal:
+            return PlainLines(keyboard)
+        if not sys.stdout.isatty():
+            return PlainLines(keyboard, sys.stderr)
+        if os.environ.get("TERM") == "dumb":
+            return PlainLines(keyboard, sys.stdout)
+        self._editor = self._with_editor()
+        return self._editor
+
+    def _with_editor(self) -> "Editor":
+        from bantam.terminal.editor import Editor
+        from bantam.terminal.history import History
+
+        chat = self._chat
+        path = None if chat.options.no_session else _history_path(chat.surroundings.environ)
+        background = Timer(_IMPORT_AFTER_S, __import__, ("httpx",))
+        background.daemon = True
+        background.start()
+        return Editor(
+            sys.stdin,
+            sys.stdout,
+            history=History(path, chat.redaction.text),
+            words_after=lambda words: words_after(chat, words),
+            environ=chat.surroundings.environ,
+            on_ctrl_c=self._interrupts.press,
+            color=chat.output.color,
+        )
+
+
+def _history_path(environ: Mapping[str, str]) -> Path | None:
+    """Return the file of what was typed: `~/.bantam_history`, in BANTAM_HOME where that is set."""
+    home = home_of(environ)
+    if home is None or environ.get("BANTAM_HOME"):
+        return home and home / "history"
+    return home.with_name(".bantam_history")
+
+
+def _start_line(chat: Chat) -> str:
+    """Return what is said first: nothing of it is a secret."""
+    place = host_of(chat.config.endpoint) or chat.config.endpoint.partition("://")[0]
+    key = chat.agent.key.source
+    return f"bantam {__version__} | {chat.config.model} at {place} | key: {key} | /help"

@@ -1,0 +1,108 @@
+"""What is shown of a call, its result and its cost: long texts cut, their styles, no terminal.
+
+The texts still are a stranger's: `Screen` filters them as it writes.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+from bantam.core.events import ToolFinished, UsageSum
+from bantam.core.text import shortened
+
+# SGR codes of SPEC section 9's looks.
+PLAIN: Final = "0"
+BOLD_DIM: Final = "1;2"
+DIM: Final = "2"
+RED: Final = "31"
+GREEN: Final = "32"
+YELLOW: Final = "33"
+CYAN: Final = "36"
+
+# Of a result, 200 lines in all (SPEC section 6): the end tells how a build failed, or timed out.
+_HEAD_LINES, _TAIL_LINES = 120, 79
+_DIFF_LINES: Final = 40
+_DIFF_CHARACTERS: Final = 400  # of a line: five rows of a terminal
+# Of the content of a file: enough to know it by, since the diff shows what changes.
+_CONTENT_CHARACTERS: Final = 200
+_RAW_CHARACTERS: Final = 2000  # of arguments that run nothing: enough to see what they are
+_DURATION_SHOWN_S: Final = 2.0
+_DIFF_STYLES: Final = {"@": CYAN, "+": GREEN, "-": RED}
+
+
+def shown_arguments(arguments: Any) -> str:
+    """Return a call's arguments as `name="value", ...`, or the raw text of what will not run.
+
+    Only these and the content of a file are cut: what runs, and where, is always seen whole.
+
+    >>> shown_arguments({"path": "a", "offset": 7})
+    'path="a", offset=7'
+    """
+    if isinstance(arguments, str):
+        return _cut(arguments, _RAW_CHARACTERS, str)
+    return ", ".join(
+        f"{name}={_cut(value, _CONTENT_CHARACTERS, _json) if name == 'content' else _json(value)}"
+        for name, value in arguments.items()
+    )
+
+
+def shown_result(event: ToolFinished) -> str:
+    """Return what the line above a result names: the tool, and how long it took if that was long.
+
+    >>> from bantam.core.events import Status
+    >>> shown_result(ToolFinished("1", "shell_exec", Status.OK, "", duration_s=12.42))
+    'shell_exec, 12.4 s'
+    """
+    took = f", {event.duration_s:.1f} s" if event.duration_s >= _DURATION_SHOWN_S else ""
+    return f"{event.name}{took}"
+
+
+def body_lines(text: str) -> list[str]:
+    """Return the lines of a body, the middle of a long one left out."""
+    lines = text.removesuffix("\n").split("\n")
+    more = len(lines) - _HEAD_LINES - _TAIL_LINES
+    if more > 1:
+        lines[_HEAD_LINES:-_TAIL_LINES] = [f"[{more} more lines]"]
+    return lines
+
+
+def diff_lines(diff: str) -> list[tuple[str, str]]:
+    r"""Return the first lines of a diff, each with its style.
+
+    >>> diff_lines("@@ -1,1 +0,0 @@\n-a\n")
+    [('@@ -1,1 +0,0 @@', '36'), ('-a', '31')]
+    """
+    lines = diff.split("\n")[:-1]
+    more = len(lines) - _DIFF_LINES + 1
+    if more > 1:
+        lines[-more:] = [f"[{more} more lines]"]
+    return [(shortened(line, _DIFF_CHARACTERS), _DIFF_STYLES.get(line[:1], DIM)) for line in lines]
+
+
+def usage_line(usage: UsageSum) -> str:
+    """Return the line behind a turn; `~` marks what was estimated.
+
+    >>> usage_line(UsageSum(1420, 85, estimated=True, context=1420, window=200000))
+    '[tokens: ~1420 prompt + ~85 completion | context: ~1420/200000 (0.7%)]'
+    """
+    about = "~" if usage.estimated else ""
+    cache = ""
+    if usage.cached is not None:
+        cache = f" ({usage.cached} cached, {max(0, usage.prompt - usage.cached)} uncached)"
+    share = 100 * usage.context / usage.window
+    tokens = f"{about}{usage.prompt} prompt{cache} + {about}{usage.completion} completion"
+    return f"[tokens: {tokens} | context: {about}{usage.context}/{usage.window} ({share:.1f}%)]"
+
+
+def _cut(value: Any, most: int, form: Callable[[Any], str]) -> str:
+    """Return `value` in the form `form`; of a text longer than `most`, the head and the end."""
+    more = len(value) - most if isinstance(value, str) else 0
+    if more <= 0:
+        return form(value)
+    head = most * 3 // 5
+    start, end = form(value[:head]), form(value[head + more :])
+    return f"{start} … {more} more characters … {end}"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

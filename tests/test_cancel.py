@@ -233,3 +233,10 @@ def test_close_with_room_left_refuses_as_well() -> None:
     inbox: Inbox[int] = Inbox(limit=8)
     inbox.close()
     assert [inbox.put(number) for number in range(20)] == [False] * 20
+
+
+def test_time_can_be_shown_while_a_turn_waits() -> None:
+    cancel = Cancel()
+    cancel.tick = cancel.set
+    with pytest.raises(Interrupted):
+        cancel.sleep(SOON_S)

@@ -331,7 +331,8 @@ def test_reasoning_between_two_texts_ends_the_first_one() -> None:
 def test_what_was_drawn_of_an_answer_that_broke_off_stays_above_the_line_that_says_so() -> None:
     lost: list[Event] = [TextDelta("- a *b"), Retry(1, 9, 1.0, "cut off"), _REQUEST]
     assert drawn(*lost, TextDelta("c"), replied("c"), in_place=True) == (
-        "• a *b\n[retry 1/9 in 1 s: cut off]\n[the answer broke off and starts again]\n"
+        "• a *b\n[retry 1/9 in 1 s: cut off]\r\x1b[K"
+        "[retry 1/9 in 1 s: cut off]\n[the answer broke off and starts again]\n"
         "...requesting...\r\x1b[Kc\n"
     )
 
@@ -514,3 +515,73 @@ def test_the_examples_in_docstrings_hold(name: str) -> None:
 
 def test_one_line_keeps_the_words_of_all_lines() -> None:
     assert one_line("a\r\nb\x1b[2J\nc") == "a b c"
+
+
+# -- while nothing happens --------------------------------------------------------------------
+
+
+class Clock:
+    """A clock that is set."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def ticking(event: Event, *seconds: float, in_place: bool = True) -> str:
+    """Return what a screen writes after `event` while the clock shows `seconds`."""
+    out, clock = io.StringIO(), Clock()
+    screen = Screen(out, in_place=in_place, color=False, answers=True, clock=clock)
+    screen.show(event)
+    begun = len(out.getvalue())
+    for clock.now in seconds:
+        screen.tick()
+    return out.getvalue()[begun:]
+
+
+def test_a_wait_counts_down_in_its_line() -> None:
+    shown = ticking(Retry(2, 9, 3.0, "busy"), 0.1, 1.0, 1.1, 2.0, 9.0)
+    assert shown == (
+        "\r\x1b[K[retry 2/9 in 2 s: busy]\r\x1b[K[retry 2/9 in 1 s: busy]"
+        "\r\x1b[K[retry 2/9 in 0 s: busy]"
+    )
+
+
+def test_a_tool_that_runs_on_is_told_until_it_ends() -> None:
+    out, clock = io.StringIO(), Clock()
+    screen = Screen(out, in_place=True, color=False, answers=True, clock=clock)
+    screen.show(ToolStarted("1", "shell_exec", {"command": "make"}))
+    for clock.now in (1.0, 2.0, 2.2, 3.0):
+        screen.tick()
+        screen.show(ToolOutput("1", "."))
+    screen.show(ToolFinished("1", "shell_exec", Status.OK, "exit: 0", duration_s=3.5))
+    clock.now = 9.0
+    screen.tick()
+    assert out.getvalue() == (
+        '[tool call: shell_exec(command="make")]\n'
+        "[shell_exec has run for 2 s]\r\x1b[K[shell_exec has run for 2 s]\r\x1b[K"
+        "[shell_exec has run for 3 s]\r\x1b[K"
+        "[tool result: shell_exec, 3.5 s]\nexit: 0\n"
+    )
+
+
+def test_the_last_words_before_a_pause_are_drawn_in_it() -> None:
+    out, clock = io.StringIO(), Clock()
+    screen = Screen(out, in_place=True, color=False, answers=True, clock=clock)
+    for part in ("one ", "two"):
+        screen.show(TextDelta(part))
+    assert out.getvalue() == "one"
+    clock.now = 1.0
+    screen.tick()
+    assert out.getvalue() == "one two"
+
+
+def test_where_no_line_can_be_erased_time_is_not_shown() -> None:
+    assert ticking(Retry(2, 9, 3.0, "busy"), 1.0, in_place=False) == ""
+
+
+def test_a_status_is_never_wider_than_its_line() -> None:
+    shown = ticking(Retry(2, 9, 3.0, "x" * 500), 1.0) + ticking(Retry(2, 9, 3.0, "値" * 500), 1.0)
+    assert [len(line) for line in shown.split("\r\x1b[K")[1:]] == [79, 40]

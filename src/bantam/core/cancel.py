@@ -7,6 +7,7 @@ that holds it. `SimpleQueue.put` is reentrant by contract, so the wake-up is a q
 """
 
 import time
+from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from threading import Semaphore
 from typing import Final, Generic, TypeVar
@@ -62,10 +63,15 @@ class Inbox(Generic[T]):
 
 
 class Cancel:
-    """Whether the turn in hand was cancelled; wakes the turn when it is."""
+    """Whether the turn in hand was cancelled; wakes the turn when it is.
+
+    `tick` is called some 20 times a second while the turn waits: what shows the time needs no
+    thread of its own.
+    """
 
     def __init__(self) -> None:
         self.why: ExitStatus | None = None
+        self.tick: Callable[[], None] | None = None
         self._waiting: SimpleQueue[object] | None = None
 
     @property
@@ -103,6 +109,8 @@ class Cancel:
                 except Empty:
                     if deadline is not None and time.monotonic() >= deadline:
                         raise TimeoutError from None
+                    if self.tick is not None:
+                        self.tick()
                     continue
                 if isinstance(item, _Wake):
                     continue

@@ -72,6 +72,7 @@ class Chat:
 
     def turn(self, prompt: str, cancel: Cancel) -> None:
         """Run one turn and show it. Raises OutputFailed."""
+        cancel.tick = self._tick
         self.status = run(self.agent, prompt, self._shown, cancel) or self.status
 
     def drawn(self, asking: Generator[Event, None, T]) -> T:
@@ -184,10 +185,10 @@ class Chat:
         """Return what shows events; answers are for standard output, all else for people."""
         config = config if self._may_color else replace(config, color="never")
         self.output = Output(color=use_color(config.color, os.environ, is_tty=sys.stdout.isatty()))
-        if self.output.is_terminal:
-            return screen_on(sys.stdout, config, answers=True).show
-        screen = screen_on(sys.stderr, config, answers=False)
-        return partial(_show_answers_alone, screen)
+        alone = self.output.is_terminal
+        screen = screen_on(sys.stdout if alone else sys.stderr, config, answers=alone)
+        self._tick = screen.tick
+        return screen.show if alone else partial(_show_answers_alone, screen)
 
     def _show(self, event: Event) -> None:
         try:

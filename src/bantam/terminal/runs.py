@@ -43,7 +43,7 @@ def turn(options: Options, config: Config, prompt: str, cancel: Cancel) -> int:
     with told(memory(options, config, surroundings, store)) as log:
         agent = Agent(config, surroundings, log=log, trust=options.trust)
         with closing(agent):
-            return run(agent, prompt, show_of(options, config), cancel)
+            return run(agent, prompt, show_of(options, config, cancel), cancel)
 
 
 def undo(options: Options, cancel: Cancel) -> int:

@@ -10,6 +10,7 @@ the turn while it waits, and a thread that draws beside it would not be worth it
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Final, TextIO
 
@@ -35,11 +36,13 @@ from bantam.terminal.traces import (
     CYAN,
     DIM,
     GREEN,
+    LONG_RUN_S,
     PLAIN,
     RED,
     YELLOW,
     body_lines,
     diff_lines,
+    retry_line,
     shown_arguments,
     shown_result,
     usage_line,
@@ -102,15 +105,17 @@ class Screen:
         self._answers = answers
         self._size = size or self._size_of_out
         self._clock = clock
-        self._waiting = False
+        self._status = ""  # what stands in the line that the next event erases
+        self._retrying: tuple[Retry, float] | None = None  # with the end of its wait
+        self._running: tuple[str, float] | None = None  # a tool, and when it began
         self._streaming: type[TextDelta | ReasoningDelta] | None = None
-        self._text: Live | _Plain = _Plain(out)  # that is streaming
+        self._text: Live | _Plain = _Plain(out)
         self._partial = False  # something was shown of an answer that is not whole yet
         self._unshown = ""  # the text of the last answer, where it goes elsewhere
 
     def show(self, event: Event) -> None:
         """Draw one event."""
-        self._end_waiting()
+        self._end_status()
         match event:
             case TextDelta(text) if self._answers:
                 self._stream(TextDelta, text)
@@ -120,6 +125,22 @@ class Screen:
                 self._end_stream()
                 self._draw(event)
         self._out.flush()
+
+    def tick(self) -> None:
+        """Show that time goes by: a wait counts down, a long run is told, the last words come."""
+        if not self._in_place:
+            return
+        now = self._clock()
+        if self._retrying is not None:
+            event, end = self._retrying
+            self._set_status(one_line(retry_line(event, max(0.0, end - now))), RED)
+        elif self._running is not None and now - self._running[1] >= LONG_RUN_S:
+            name, began = self._running
+            self._set_status(f"[{one_line(name)} has run for {now - began:.0f} s]", DIM)
+        elif self._streaming is not None:
+            self._text.feed("")
+        with suppress(OSError):  # the next event meets it, where it can be told
+            self._out.flush()
 
     # -- the pieces ---------------------------------------------------------------------------
 
@@ -140,6 +161,7 @@ class Screen:
                 self._line(
                     f"[tool call: {one_line(f'{name}({shown_arguments(arguments)})')}]", YELLOW
                 )
+                self._running = name, self._clock()
             case ToolFinished():
                 self._result(event)
             case Compacted(before, after, summary):
@@ -150,24 +172,42 @@ class Screen:
 
     def _wait(self) -> None:
         self._partial = False
-        self._waiting = self._in_place
         if self._in_place:
-            self._out.write(self._styled(_REQUESTING, BOLD_DIM))
+            self._set_status(_REQUESTING, BOLD_DIM)
         else:
             self._line(_REQUESTING)
 
-    def _end_waiting(self) -> None:
-        if self._waiting:
+    def _set_status(self, text: str, style: str) -> None:
+        columns, _ = self._size()
+        # A line that wraps cannot be erased; a character may take two columns.
+        text = text[: columns - 1 if text.isascii() else columns // 2]
+        if text != self._status:
+            erase = _ERASE_LINE if self._status else ""
+            self._out.write(erase + self._styled(text, style))
+            self._status = text
+
+    def _end_status(self) -> None:
+        if self._status:
             self._out.write(_ERASE_LINE)
-            self._waiting = False
+        self._status = ""
+        if self._retrying is not None:
+            (event, _), self._retrying = self._retrying, None
+            self._retried(event)
 
     def _retry(self, event: Retry) -> None:
-        wait, reason = f"{event.wait_s:.0f}", one_line(event.reason)
-        self._line(f"[retry {event.attempt}/{event.of} in {wait} s: {reason}]", RED)
+        if self._in_place:
+            self._retrying = event, self._clock() + event.wait_s
+            self._set_status(one_line(retry_line(event, event.wait_s)), RED)
+        else:
+            self._retried(event)
+
+    def _retried(self, event: Retry) -> None:
+        self._line(one_line(retry_line(event, event.wait_s)), RED)
         if self._partial:
             self._line("[the answer broke off and starts again]", DIM)
 
     def _result(self, event: ToolFinished) -> None:
+        self._running = None
         self._line(f"[tool result: {one_line(shown_result(event))}]", GREEN)
         self._body(event.text, DIM if event.status is Status.OK else RED)
         for file in event.files:

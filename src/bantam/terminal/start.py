@@ -10,6 +10,7 @@ from typing import TextIO, TypeVar
 
 from bantam.agent.agent import Surroundings, secrets_of
 from bantam.agent.memory import ListLog, Memory
+from bantam.core.cancel import Cancel
 from bantam.core.config import CONFIG_FILES, Config, resolve, use_color
 from bantam.core.errors import BantamError
 from bantam.core.redaction import Redaction
@@ -100,12 +101,13 @@ def store_of(surroundings: Surroundings, redaction: Redaction) -> Store:
     return Store(home_of(surroundings.environ), partial(datetime.now, UTC), redaction)
 
 
-def show_of(options: Options, config: Config) -> Show:
-    """Return what shows the events of this run."""
+def show_of(options: Options, config: Config, cancel: Cancel) -> Show:
+    """Return what shows the events of the run that `cancel` can end."""
     if options.json:
         return json_lines(sys.stdout)
     alone = sys.stdout.isatty()
     screen = screen_on(sys.stdout if alone else sys.stderr, config, answers=alone)
+    cancel.tick = screen.tick
     return screen.show if alone else plain(sys.stdout, sys.stderr, screen)
 
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
-from bantam.core.events import ToolFinished, UsageSum
+from bantam.core.events import Retry, ToolFinished, UsageSum
 from bantam.core.text import shortened
 
 # SGR codes of SPEC section 9's looks.
@@ -26,7 +26,7 @@ _DIFF_CHARACTERS: Final = 400  # of a line: five rows of a terminal
 # Of the content of a file: enough to know it by, since the diff shows what changes.
 _CONTENT_CHARACTERS: Final = 200
 _RAW_CHARACTERS: Final = 2000  # of arguments that run nothing: enough to see what they are
-_DURATION_SHOWN_S: Final = 2.0
+LONG_RUN_S: Final = 2.0
 _DIFF_STYLES: Final = {"@": CYAN, "+": GREEN, "-": RED}
 
 
@@ -53,7 +53,7 @@ def shown_result(event: ToolFinished) -> str:
     >>> shown_result(ToolFinished("1", "shell_exec", Status.OK, "", duration_s=12.42))
     'shell_exec, 12.4 s'
     """
-    took = f", {event.duration_s:.1f} s" if event.duration_s >= _DURATION_SHOWN_S else ""
+    took = f", {event.duration_s:.1f} s" if event.duration_s >= LONG_RUN_S else ""
     return f"{event.name}{took}"
 
 
@@ -77,6 +77,11 @@ def diff_lines(diff: str) -> list[tuple[str, str]]:
     if more > 1:
         lines[-more:] = [f"[{more} more lines]"]
     return [(shortened(line, _DIFF_CHARACTERS), _DIFF_STYLES.get(line[:1], DIM)) for line in lines]
+
+
+def retry_line(event: Retry, wait_s: float) -> str:
+    """Return the line of a wait of which `wait_s` is left."""
+    return f"[retry {event.attempt}/{event.of} in {wait_s:.0f} s: {event.reason}]"
 
 
 def usage_line(usage: UsageSum) -> str:

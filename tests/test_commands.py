@@ -6,6 +6,7 @@ import stat
 import subprocess
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +22,8 @@ from bantam.core.messages import Message, Role, ToolCall, last_prompt
 from bantam.core.redaction import Redaction
 from bantam.model.catalogue import model_ids
 from bantam.model.transports import HTTPTransport
-from bantam.sessions.store import project_id
+from bantam.sessions.snapshot import About
+from bantam.sessions.store import Store, project_id
 from bantam.terminal.commands import COMMANDS
 from bantam.terminal.export import as_markdown
 
@@ -440,6 +442,72 @@ def test_retry_sends_what_a_failed_turn_of_an_earlier_run_has_left(project: Path
     assert [each["content"] for each in stored[1:]] == ["a", "A.", "b", "B."]
 
 
+@pytest.mark.parametrize("options", [(), ("--no-session",)])
+def test_a_retry_that_brings_no_answer_leaves_the_one_before(
+    options: tuple[str, ...], project: Path
+) -> None:
+    with LLMServer([text("A."), text("B."), error(404, "no"), text("C.")]) as server:
+        ended = typed(project, server, "a", "b", "/retry", "c", options=options)
+        said = [each["content"] for each in server.chat[-1].json["messages"]]
+    assert said[1:] == ["a", "A.", "b", "B.", "c"]
+    assert ended.returncode == 1
+    assert [*sessions(project)] == ([] if options else [project_id(project)])
+
+
+def test_what_a_failed_retry_has_brought_back_is_what_is_stored(project: Path) -> None:
+    with LLMServer([text("A."), text("B."), error(404, "no")]) as server:
+        typed(project, server, "a", "b", "/retry")
+    stored = sessions(project)[project_id(project)]
+    assert [each["content"] for each in stored["messages"][1:]] == ["a", "A.", "b", "B."]
+    assert stored["turns"] == 2
+
+
+def test_a_bantam_that_is_killed_in_a_retry_leaves_the_answer_before(project: Path) -> None:
+    env = environment(project.parent)
+    with (
+        LLMServer([text("A."), text("B.", hold=True)]) as server,
+        start(*at(server.url), cwd=project, env=env, stdin=subprocess.PIPE) as process,
+    ):
+        assert process.stdin is not None
+        process.stdin.write(b"a\n/retry\n")
+        process.stdin.flush()
+        server.wait_for_stall()
+        process.kill()
+        process.wait(60)
+    with LLMServer([text("C.")]) as server:
+        typed(project, server, "c", options=("-c",))
+        said = [each["content"] for each in server.chat[0].json["messages"]]
+    assert said[1:] == ["a", "A.", "c"]
+
+
+def test_after_a_retry_that_failed_and_one_that_did_not_undo_puts_back_all_turns(
+    project: Path,
+) -> None:
+    replies = [
+        *(write("a.txt", "a\n"), text("A."), error(404, "no")),
+        *(write("b.txt", "b\n"), text("B."), error(404, "no")),
+    ]
+    with LLMServer(replies) as server:
+        ended = typed(project, server, "a", "/retry", "/retry", "/retry", "/undo", "/undo")
+    assert ended.stdout == b"A.\nB.\nremoved b.txt\nremoved a.txt\n"
+
+
+def test_a_compaction_in_a_retry_keeps_the_answer_before_too(project: Path) -> None:
+    store = Store(project, lambda: datetime.now(UTC))
+    session = store.fresh("s", About())
+    for message in (Message(Role.USER, "a"), Message(Role.ASSISTANT, "A.")):
+        session.append(message)
+    assert session.rewind() == "a"
+    session.append(Message(Role.USER, "a"))
+    session.compact_to([Message(Role.USER, "In short.")])
+    session.close()
+    kept, now = (
+        [message.content for message in store.stored(name).conversation.messages]
+        for name in ("s-before-compact", "s")
+    )
+    assert (kept, now) == (["a", "A."], ["In short."])
+
+
 def test_retry_without_a_session_forgets_the_answer(project: Path) -> None:
     with LLMServer([text("A."), text("B.")]) as server:
         out(typed(project, server, "a", "/retry", options=("--no-session",)))
@@ -678,6 +746,9 @@ def test_a_session_goes_on_with_another_model(project: Path) -> None:
         ("/cfg endpoint ftp://x", "/cfg endpoint="),
         ("/cfg api_key ké", "/cfg api_key is not one line of visible ASCII"),
         ("/cfg some a\rb", "no line of a file can hold this value"),
+        ("/cfg #x y", "#x is not set: as a line of .bantam.cfg that would say something else"),
+        ("/cfg #x=", "#x is not set"),
+        ("/cfg a:b y", "'a...' is not a key of letters"),
     ],
 )
 def test_a_wrong_value_is_told_and_changes_nothing(line: str, said: str, project: Path) -> None:

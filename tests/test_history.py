@@ -64,6 +64,13 @@ def test_an_entry_of_many_lines_is_one_the_next_time(tmp_path: Path) -> None:
         "/cfg api_key abc",
         "  /cfg  API_KEY=abc",
         "first\n/cfg api_key abc",
+        "/cfg apikey abc",
+        "/cfg token = abc",
+        "/cfg x-Secret abc",
+        "/cfg endpoint http://host/v1?key=abc",
+        "/cfg endpoint='https://abc@host/v1'",
+        "/cfg base_url https://user:abc@host/v1",
+        "/cfg endpoint\n http://host/v1?key=abc",
         f"the key is {KEY}.",
     ],
 )
@@ -73,6 +80,13 @@ def test_not_everything_is_kept(entry: str, tmp_path: Path) -> None:
     assert not one.add(entry)
     assert one.entries == ["last"]
     assert (tmp_path / "h").read_bytes() == b"last\n"
+
+
+@pytest.mark.parametrize(
+    "entry", ["/cfg", "/cfg endpoint http://host/v1", "/cfg max_tokens 5", "/cfg stop ?@"]
+)
+def test_a_setting_that_is_no_secret_is_kept(entry: str, tmp_path: Path) -> None:
+    assert history(tmp_path / "h").add(entry)
 
 
 def test_a_huge_entry_is_kept_in_memory_alone(tmp_path: Path) -> None:

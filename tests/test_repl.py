@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import pyte
 import pytest
 from llmserver import LLMServer, Reply, raw, shell, text
 from processes import eventually, running, unique_seconds
@@ -146,14 +147,26 @@ def test_a_terminal_that_can_only_print_has_the_same_prompt(tmp_path: Path) -> N
 
 def test_with_its_output_elsewhere_a_keyboard_still_has_a_prompt(tmp_path: Path) -> None:
     with LLMServer([text("A.")]) as server:
-        line = f"{' '.join([*BANTAM, *at(server.url)])} > out.txt"
+        line = f"exec {' '.join([*BANTAM, *at(server.url)])} > out.txt"
         with typist(tmp_path, program=("bash", "-c", line)) as one:
             one.ready()
-            one.type("a\n")
+            assert "/help" in "".join(one.lines)
+            one.child.kill(signal.SIGINT)
             one.until(lambda: one.raw.count(b"> ") == 2)
+            one.type("a\n")
+            one.until(lambda: one.raw.count(b"> ") == 3)
             one.type("/quit\n")
             assert one.end() == 0
-    assert (tmp_path / "out.txt").read_text().endswith("/help\nA.\n")
+    assert (tmp_path / "out.txt").read_text() == "A.\n"
+
+
+def test_with_its_output_elsewhere_a_prompt_that_nobody_can_see_is_no_fault(tmp_path: Path) -> None:
+    with LLMServer([text("A.")]) as server:
+        line = f"{' '.join([*BANTAM, *at(server.url)])} > out.txt 2> /dev/full"
+        with typist(tmp_path, program=("bash", "-c", line)) as one:
+            one.type("a\n/quit\n")
+            assert one.end() == 0
+    assert (tmp_path / "out.txt").read_text() == "A.\n"
 
 
 def test_no_session_stores_neither_a_session_nor_what_was_typed(tmp_path: Path) -> None:
@@ -253,7 +266,7 @@ def test_what_a_stranger_wrote_cannot_act_on_the_terminal(tmp_path: Path) -> Non
 
 def test_copy_puts_the_last_answer_into_the_clipboard(tmp_path: Path) -> None:
     with (
-        LLMServer([text("Ünï."), text("x" * 80_000)]) as server,
+        LLMServer([text("Ün\x1b[2J\u202eï.\x03"), text("x" * 80_000)]) as server,
         prompt(tmp_path, server) as one,
     ):
         enter(one, "a", "/copy")
@@ -337,6 +350,19 @@ def test_ctrl_c_in_a_turn_is_back_at_the_prompt_at_once(reply: Reply, tmp_path: 
         assert time.monotonic() - began < _BOUND_S
         enter(one, "b")
         assert asked(server) in (["a\n\nb"], ["a", "b"])
+        leave(one)
+
+
+def test_ctrl_c_in_a_retry_leaves_the_answer_before(tmp_path: Path) -> None:
+    replies = [text("A."), text("B.", hold=True), text("C.")]
+    with LLMServer(replies) as server, prompt(tmp_path, server) as one:
+        enter(one, "a")
+        one.type("/retry\r")
+        server.wait_for_stall()
+        press(one, CTRL_C)
+        enter(one, "c")
+        said = [each["content"] for each in server.chat[-1].json["messages"]]
+        assert said[1:] == ["a", "A.", "c"]
         leave(one)
 
 
@@ -490,6 +516,7 @@ def test_a_shell_command_has_the_terminal(tmp_path: Path) -> None:
         "stty raw -echo; kill -9 $$",
         "stty -icanon -isig min 0 time 0",
         r"printf '\033[31m\033[?25l\033[?1000h\033(0'",
+        r"printf '\033[2;5r\033[4h\033[?6h'",
         "setsid -w true; stty intr ^A",
     ],
 )
@@ -500,6 +527,25 @@ def test_whatever_a_shell_command_does_to_the_terminal_the_prompt_works(
         enter(one, f"!{breaks}", "a")
         assert "Fine: abc." in one.lines
         assert not one.screen.cursor.hidden
+        assert one.screen.margins is None
+        assert pyte.modes.IRM not in one.screen.mode
+        leave(one)
+
+
+def test_what_a_shell_command_may_have_switched_on_is_switched_off_where_the_cursor_is(
+    tmp_path: Path,
+) -> None:
+    with LLMServer([]) as server, prompt(tmp_path, server) as one:
+        enter(one, "!printf unended")
+        assert one.lines[-2:] == ["unended", ">"]
+        off = [
+            int(each)
+            for modes in re.findall(rb"\x1b\[\?([\d;]+)l", one.raw)
+            for each in modes.split(b";")
+        ]
+        assert {*off} >= {6, 1000, 1002, 1003, 1004, 1005, 1006, 1015, 1047, 1049, 2004}
+        for each in (b"\x1b7\x1b[?1049l", b"\x1b[r\x1b8", b"\x1b[4l", b"\x1b[>4;0m", b"\x1b[<u"):
+            assert each in one.raw
         leave(one)
 
 

@@ -2,8 +2,7 @@
 
 In memory is the truth; the disk follows, a line of the journal for each thing that happens and a
 snapshot at the end of each turn. Where the disk does not follow (it is full, read-only, gone), the
-chat goes on: that is told once, and every next step writes the whole conversation anew, until that
-succeeds. So there is one way to catch up, whatever failed.
+chat goes on: that is told once, and each next step writes all of it anew: one way to catch up.
 
 Nothing is written before the first prompt: an empty conversation replaces nothing.
 """
@@ -47,6 +46,7 @@ class Session:
         self._id = session_id
         self._about = loaded.about
         self._conversation = loaded.conversation
+        self._rewound: Conversation | None = None  # what comes back if no answer comes
         self._compacted: list[Conversation] = []  # those that are not stored yet
         self._acquire = acquire
         self._now = now
@@ -114,31 +114,25 @@ class Session:
     def rewind(self) -> str | None:
         """Take the last prompt, and what came of it, out; return its text, None if there is none.
 
-        What is stored changes with the next message, so that a crash between loses neither.
+        It is lost, on the disk too, once the model has answered anew; else `finish` restores it.
         """
         at = last_prompt(self.messages)
         if at is None:
             return None
-        prompt = self.messages[at].content
-        self._conversation.truncate(at)
-        self._behind = self._changed = True
-        return prompt
+        self._rewound = old = self._conversation
+        self._conversation = Conversation(old.messages[:at], calls=old.calls, turns=old.turns)
+        return old.messages[at].content
 
     def compact_to(self, messages: Sequence[Message]) -> None:
         """Let `messages` take the place of all; what was stays stored, `<id>-before-compact`."""
         old, new = self._conversation, [self._redacted(message) for message in messages]
-        self._compacted.append(old)
+        self._compacted.append(self._rewound or old)
+        self._give_up_rewound()
         self._conversation = Conversation(new, calls=old.calls, turns=old.turns)
         self.describe(summary=self._about.summary or first_line(old.messages))
         self._save()
 
-    def describe(
-        self,
-        *,
-        endpoint: str | None = None,
-        model: str | None = None,
-        summary: str | None = None,
-    ) -> None:
+    def describe(self, *, endpoint: str = "", model: str = "", summary: str = "") -> None:
         """Let it say of itself what is given; stored with the next thing that happens."""
         text, about = self._redaction.text, self._about
         self._about = replace(
@@ -178,6 +172,7 @@ class Session:
 
     def finish(self) -> None:
         """Write the snapshot: the turn is over."""
+        self._conversation, self._rewound = self._rewound or self._conversation, None
         if self._changed and self._conversation.has_prompt:
             self._save()
 
@@ -195,7 +190,9 @@ class Session:
 
     def _add(self, message: Message, more: bytes = b"") -> None:
         self._conversation.append(self._redacted(message))
-        self._log(b'{"message": ' + self._conversation.encoded_messages()[-1] + more + b"}\n")
+        if self._rewound is None or message.role is Role.ASSISTANT:
+            self._give_up_rewound()
+            self._log(b'{"message": ' + self._conversation.encoded_messages()[-1] + more + b"}\n")
 
     # -- the disk -----------------------------------------------------------------------------
 
@@ -247,8 +244,13 @@ class Session:
             self._begin_undo()
         return self._slot
 
+    def _give_up_rewound(self) -> None:
+        if self._rewound is not None:
+            self._rewound, self._behind = None, True
+            self._begin_undo()
+
     def _begin_undo(self) -> None:
-        if self._slot is not None:
+        if self._slot is not None and self._rewound is None:
             with suppress(OSError):  # `keep` will fail likewise, and tells it
                 self._slot.undo.begin(self._conversation.turns)
 

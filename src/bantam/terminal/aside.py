@@ -13,9 +13,19 @@ from bantam.core.cancel import Cancel
 from bantam.terminal.command import Listen, run_command
 from bantam.terminal.interrupts import Interrupts
 
-# A program that was killed has not undone these: colours, a character set of lines, a hidden
-# cursor, reports of the mouse, no wrapping, the other keypad (ECMA-48; xterm's control sequences).
+# A program that was killed has not undone these (ECMA-48; xterm's control sequences; kitty's).
 _PLAIN_AGAIN: Final = (
+    # The other screen. Leaving it restores a cursor even where nobody is on it: so save that.
+    "\x1b7\x1b[?1049l\x1b[?1047l"
+    # Keys of kitty's protocol, of which other terminals may show the `u`; positions that count from
+    # the margins; margins. The last two move the cursor: it comes back. So does the first of them
+    # if it was on, but means nothing without margins.
+    "\x1b7\x1b[<u\x1b[?6l\x1b[r\x1b8"
+    # xterm's keys, inserting, reports of focus and of pastes.
+    "\x1b[>4;0m\x1b[4l\x1b[?1004;2004l"
+    # Forms of the mouse's reports; then colours, a character set of lines, a hidden cursor, reports
+    # of the mouse, no wrapping, the other keypad.
+    "\x1b[?1005;1015l"
     "\x1b[0m\x1b(B\x0f\x1b[?25h\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?7h\x1b[?1l\x1b>"
 )
 

@@ -72,8 +72,29 @@ class Chat:
 
     def turn(self, prompt: str, cancel: Cancel) -> None:
         """Run one turn and show it. Raises OutputFailed."""
-        cancel.tick = self._tick
+        keep_typed = cancel.tick
+
+        def tick() -> None:
+            if keep_typed is not None:
+                keep_typed()
+            self._tick()
+
+        cancel.tick = tick
         self.status = run(self.agent, prompt, self._shown, cancel) or self.status
+
+    def retry(self, cancel: Cancel) -> None:
+        """Run the last prompt's turn anew; what came of it stays until the model has answered.
+
+        Raises BantamError if nothing was asked, OutputFailed.
+        """
+        log, before = self.log, list(self.log.messages)
+        prompt = log.rewind()
+        if prompt is None:
+            raise BantamError("there is no prompt to send again")
+        self.turn(prompt, cancel)
+        # A session does so by itself.
+        if isinstance(log, ListLog) and log.messages[-1].role is Role.USER:
+            log.messages[:] = before
 
     def drawn(self, asking: Generator[Event, None, T]) -> T:
         """Show what happens while the model is asked outside of a turn, but not what it says."""

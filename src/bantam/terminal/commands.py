@@ -18,6 +18,7 @@ from bantam.core.cancel import Cancel
 from bantam.core.errors import BantamError, ConfigError, Interrupted
 from bantam.core.events import UsageReport, UsageSum
 from bantam.core.messages import Role
+from bantam.core.text import screen_text
 from bantam.sessions.files import opened
 from bantam.sessions.session import Session
 from bantam.sessions.snapshot import SUMMARY_CHARACTERS, first_line
@@ -171,10 +172,7 @@ def _compact(chat: Chat, _: str, cancel: Cancel) -> None:
 
 
 def _retry(chat: Chat, _: str, cancel: Cancel) -> None:
-    prompt = chat.log.rewind()
-    if prompt is None:
-        raise BantamError("there is no prompt to send again")
-    chat.turn(prompt, cancel)
+    chat.retry(cancel)
 
 
 def _undo(chat: Chat, _: str, cancel: Cancel) -> None:
@@ -238,6 +236,7 @@ def _copy(chat: Chat, _: str, __: Cancel) -> None:
         raise BantamError("there is no answer to copy yet")
     if not chat.output.is_terminal:
         raise BantamError("there is no terminal, which would have the clipboard")
+    text = screen_text(text)  # where it is pasted, it may act
     raw = text.encode("utf-8", "replace")
     if len(raw) > _MOST_COPIED_BYTES:
         raise BantamError("the answer is too long for a terminal to copy; use /export FILE")

@@ -104,7 +104,10 @@ def _set(chat: Chat, key: str, value: str) -> None:
     live = [*(each for each in chat.live if each.key != key), setting]
     name = CONFIG_FILES[0]
     # The file too, in which somebody may have written since; an error there changes nothing.
-    config = resolve(parse(text, name), chat.options.overrides, os.environ, live)
+    kept = parse(text, name)
+    if [each.text for each in kept if each.key == key][-1:] != [value]:
+        raise ConfigError(f"{key} is not set: as a line of {name} that would say something else")
+    config = resolve(kept, chat.options.overrides, os.environ, live)
     chat.reconfigure(config)
     chat.live = live
     chat.redaction.learn(config.secrets)

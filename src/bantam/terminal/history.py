@@ -13,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from bantam.core.config import OPTIONS
+from bantam.core.settings import meant_by
 from bantam.core.text import screen_text
 from bantam.sessions.files import opened
 
@@ -21,7 +23,13 @@ _READ_BYTES: Final = 1 << 20
 _ENTRY_BYTES: Final = 1 << 16
 _ENTRIES: Final = 10_000  # the editor copies all of them for each prompt
 _ESCAPED: Final = re.compile(r"\\([n\\])")
-_KEY_SETTING: Final = re.compile(r"^\s*/cfg\s+api_key\b", re.MULTILINE | re.IGNORECASE)
+# The key of a `/cfg`, and what follows on its line.
+_SETTING: Final = re.compile(r"^\s*/cfg\s+([^\s=]+)\s*=?\s*(.*)", re.MULTILINE | re.IGNORECASE)
+# Names of what only its owner may know; `max_tokens` is none.
+_SECRET_NAME: Final = re.compile(
+    r"(^|[._-])(key|token|secret|password|passwd|auth|authorization|credentials?|cookie)$"
+)
+_QUERY_OR_USER: Final = re.compile("[?@]")
 
 
 class History:
@@ -44,7 +52,7 @@ class History:
         """Keep `entry`; False for what is blank, holds a key, or repeats the last entry."""
         if not entry.strip() or self.entries[-1:] == [entry]:
             return False
-        if _KEY_SETTING.search(entry) or self._redacted(entry) != entry:
+        if _sets_secret(entry) or self._redacted(entry) != entry:
             return False
         self.entries.append(entry)
         line = encoded(entry)
@@ -52,6 +60,17 @@ class History:
             with suppress(OSError):
                 _append(self._path, line)
         return True
+
+
+def _sets_secret(entry: str) -> bool:
+    """Whether a line of `entry` sets a key, by whatever name, or an address that may hold one."""
+    for name, value in _SETTING.findall(entry):
+        meant = meant_by(name, OPTIONS)
+        if meant == "api_key" or _SECRET_NAME.search(meant.lower()):
+            return True
+        if meant == "endpoint" and _QUERY_OR_USER.search(value):
+            return True
+    return False
 
 
 def encoded(entry: str) -> bytes:

@@ -8,7 +8,7 @@ from typing import Final
 from bantam.core.text import screen_text
 from bantam.terminal.screen import complain, one_line
 from bantam.terminal.spans import drawn
-from bantam.terminal.streams import OutputFailed
+from bantam.terminal.streams import OutputFailed, abandon
 from bantam.terminal.tables import table_rows
 from bantam.terminal.traces import RED
 
@@ -47,6 +47,16 @@ class Output:
             return
         line = f"error: {one_line(text)}"
         self.raw(drawn([(line, RED)], color=self.color) + "\n")
+
+    def aside(self, text: str) -> None:
+        """Write what is for the person and no answer: elsewhere than a terminal, to the error."""
+        if self.is_terminal:
+            self.text(text)
+            return
+        try:
+            print(screen_text(text), file=sys.stderr, flush=True)
+        except OSError:
+            abandon(sys.stderr)
 
     def raw(self, text: str) -> None:
         """Write `text` as it is."""

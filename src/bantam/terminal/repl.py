@@ -64,7 +64,7 @@ class _Prompt:
     def run(self) -> int:
         """Read and do until the end; return the exit status."""
         if self._is_terminal:
-            self._chat.output.text(_start_line(self._chat))
+            self._chat.output.aside(_start_line(self._chat))
         self._chat.tell_news()
         while not self._chat.has_left and self._interrupts.leaving is None:
             if not self._step(self._interrupts.fresh()):
@@ -85,7 +85,7 @@ class _Prompt:
             self._offer_compaction(cancel)
         except Interrupted:  # while a line was read, or an answer
             if self._is_terminal:
-                self._chat.output.text("")
+                self._chat.output.aside("")
         if cancel.is_set and not self._is_terminal:
             self._interrupts.leaving = cancel.why
         return True

@@ -12,8 +12,10 @@ from typing import Any, Final
 
 import pytest
 from editor_driver import KEY, words_after
+from llmserver import LLMServer
+from llmserver import text as answer
 from processes import eventually, killed, unique_seconds
-from program import run
+from program import BANTAM, at, run
 from typist import DRIVER, Typist, typist
 
 from bantam.core.cancel import Cancel
@@ -111,6 +113,7 @@ KEYS: Final = {
     "Ctrl+C clears all lines": ("a\nb\x03c\r", "c"),
     "Ctrl+D deletes in a line": (f"ab{LEFT}\x04c\r", "ac"),
     "bytes that are not UTF-8 are replaced": ("a\udce9b\r", "a\ufffdb"),
+    "what looks like a mouse is nothing": ("a\x1b[31mb\x1b[0m\x1b[;M\x1b[<1;2Mc\x1b[M !!\r", "abc"),
     "blanks stay": ("  /x  \r", "  /x  "),
     "a line may be longer than the screen": ("word " * 300 + "\r", "word " * 300),
     "there may be more lines than on the screen": (f"{_SIXTY_LINES}\r", _SIXTY_LINES),
@@ -419,13 +422,15 @@ def test_a_terminal_that_goes_away_ends_the_editor(tmp_path: Path) -> None:
         assert (one.child.exitstatus, one.child.signalstatus) == (143, None)
 
 
-def test_a_fault_ends_the_editor_and_the_terminal_is_as_before(tmp_path: Path) -> None:
+def test_a_fault_behind_a_key_rings_the_bell_and_costs_nothing(tmp_path: Path) -> None:
     with typist(tmp_path) as one:
         one.ready()
-        one.type("/noise \t\x03/broken \t")
-        assert one.end() == 1
-        assert b"ValueError: a bug\r\n" in one.raw
-        assert b"what follows" not in one.raw
+        one.type("/noise \t\x03")
+        one.type("/broken \t")
+        one.until(lambda: one.raw.count(b"\x07") == len(("reported", "raised")))
+        one.type("on\r")
+        assert one.submitted() == ["/broken on"]
+        one.leave()
 
 
 def test_a_terminal_that_takes_no_more_is_told() -> None:
@@ -491,6 +496,19 @@ def test_ctrl_c_during_a_turn_is_a_signal_and_the_terminal_is_as_before(tmp_path
         one.type("abc\x03")
         assert one.end() == 130
         assert b"abc" not in one.raw
+
+
+def test_ctrl_c_reaches_a_turn_behind_more_than_the_terminal_can_hold(tmp_path: Path) -> None:
+    with (
+        LLMServer([answer("A.", hold=True)]) as server,
+        typist(tmp_path, program=(*BANTAM, *at(server.url))) as one,
+    ):
+        one.ready()
+        one.type("a\r")
+        server.wait_for_stall()
+        one.type("kept" + "x\x7f" * 4096 + "\x03")
+        one.shows("[interrupted]")
+        one.shows("> kept")
 
 
 def test_what_was_typed_before_a_question_is_no_answer_to_it(tmp_path: Path) -> None:

@@ -1,14 +1,17 @@
 """What is typed while nobody reads, on a real pseudo-terminal."""
 
 import os
+import sys
 import termios
 from collections.abc import Iterator
+from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typist import typist
 
 from bantam.terminal.typeahead import TypeAhead, typed_text
 
@@ -72,6 +75,49 @@ def test_more_than_the_terminal_can_hold_is_kept(pty: Pty) -> None:
     assert ahead.take() == "line\n" * 4000
 
 
+def test_what_is_drained_meanwhile_makes_room_and_is_kept(pty: Pty) -> None:
+    ahead = TypeAhead(pty.fd)
+    typing = Thread(target=pty.type, args=(b"line\r" * 4000,))
+    with ahead.kept():
+        ahead.drain()
+        typing.start()
+        while typing.is_alive():
+            ahead.drain()
+    assert ahead.take() == "line\n" * 4000
+
+
+_IN_THE_BACKGROUND: Final = """
+import os, select, sys
+from signal import SIG_IGN, SIGCONT, SIGSTOP, SIGTTOU, raise_signal, signal
+from bantam.terminal.typeahead import TypeAhead
+print("ready", flush=True)
+child = os.fork()
+if child:
+    stop = os.WSTOPSIG(os.waitpid(child, os.WUNTRACED)[1])
+    os.tcsetpgrp(0, child)
+    os.kill(child, SIGCONT)
+    os.waitpid(child, 0)
+    signal(SIGTTOU, SIG_IGN)
+    os.tcsetpgrp(0, os.getpgrp())
+    sys.exit(stop != SIGSTOP)
+ahead = TypeAhead(0)
+with ahead.kept():
+    select.select([0], [], [])
+    os.setpgid(0, 0)
+    ahead.drain()
+    raise_signal(SIGSTOP)
+print("kept", ahead.take())
+"""
+
+
+def test_a_job_in_the_background_takes_no_keys_and_is_not_stopped(tmp_path: Path) -> None:
+    with typist(tmp_path, program=(sys.executable, "-c", _IN_THE_BACKGROUND)) as one:
+        one.shows("ready")
+        one.type("x\n")
+        one.shows("kept x")
+        assert one.end() == 0
+
+
 def test_the_modes_are_as_before_however_it_ends(pty: Pty) -> None:
     before = pty.modes
     during: list[Any] = []
@@ -128,6 +174,7 @@ def test_a_terminal_that_goes_away_is_no_error() -> None:
     with ahead.kept():
         one.type(b"a")
         os.close(one.keyboard)
+        ahead.drain()
     os.close(one.fd)
     assert ahead.take() in ("", "a")
 

@@ -65,13 +65,14 @@ class Inbox(Generic[T]):
 class Cancel:
     """Whether the turn in hand was cancelled; wakes the turn when it is.
 
-    `tick` is called some 20 times a second while the turn waits: what shows the time needs no
-    thread of its own.
+    `tick` is called some 20 times a second while the turn waits for what comes, or takes it: what
+    shows the time needs no thread of its own.
     """
 
     def __init__(self) -> None:
         self.why: ExitStatus | None = None
         self.tick: Callable[[], None] | None = None
+        self._due = 0.0  # when it is called again
         self._waiting: SimpleQueue[object] | None = None
 
     @property
@@ -102,6 +103,7 @@ class Cancel:
         self._waiting = queue  # type: ignore[assignment]  # any item may be put: _WAKE is one
         try:
             while True:
+                self._tick_if_due()
                 self.check()
                 left = _SLICE_S if deadline is None else deadline - time.monotonic()
                 try:
@@ -109,8 +111,6 @@ class Cancel:
                 except Empty:
                     if deadline is not None and time.monotonic() >= deadline:
                         raise TimeoutError from None
-                    if self.tick is not None:
-                        self.tick()
                     continue
                 if isinstance(item, _Wake):
                     continue
@@ -118,6 +118,11 @@ class Cancel:
                 return item
         finally:
             self._waiting = None
+
+    def _tick_if_due(self) -> None:
+        if self.tick is not None and (now := time.monotonic()) >= self._due:
+            self._due = now + _SLICE_S
+            self.tick()
 
     def sleep(self, seconds: float) -> None:
         """Wait `seconds`. Raises Interrupted at once when cancelled."""

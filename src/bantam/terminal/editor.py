@@ -39,6 +39,8 @@ from bantam.terminal.typeahead import TypeAhead
 _SLICE_S: Final = 0.05  # how late a cancel is seen
 # How long a lone Esc waits for the rest of a key's sequence; vi users wait for it with each Esc.
 _ESCAPE_S: Final = 0.1
+# All else that goes wrong at the prompt is a fault, and costs no more than the key.
+_ENDS: Final = (EOFError, Interrupted, OSError, termios.error)
 
 
 class Editor:
@@ -67,6 +69,7 @@ class Editor:
         self._on_ctrl_c = on_ctrl_c
         self._words_after = words_after
         self._ahead = TypeAhead(stdin.fileno())
+        self._cancel = Cancel()  # of what is done now
         # What a terminal sends is UTF-8, whatever PYTHONIOENCODING says of pipes.
         keys = open(stdin.fileno(), encoding="utf-8", closefd=False)  # noqa: SIM115  open as long as stdin
         self._input = _Keys(keys)
@@ -89,6 +92,7 @@ class Editor:
 
         Raises Interrupted at once when cancelled, OutputFailed when the terminal is gone.
         """
+        self._cancel = cancel
         self._keep_unread()
         bindings = _bindings(self._words_after, self._environ, cancel)
         bindings.add("c-c", filter=has_focus(DEFAULT_BUFFER))(self._clear)
@@ -112,9 +116,18 @@ class Editor:
         )
         return self._read(answers, question, "", cancel)
 
-    def typing_ahead(self) -> AbstractContextManager[None]:
-        """Keep what is typed meanwhile for the next `read`, unseen."""
-        return self._ahead.kept()
+    @contextmanager
+    def typing_ahead(self) -> Iterator[None]:
+        """Keep what is typed meanwhile for the next `read`, unseen.
+
+        It is read at each tick of the `Cancel` of the last `read`.
+        """
+        with self._ahead.kept():
+            self._cancel.tick = self._ahead.drain
+            try:
+                yield
+            finally:
+                self._cancel.tick = None
 
     def _read(
         self, session: "PromptSession[str]", prompt: str, default: str, cancel: Cancel
@@ -152,12 +165,15 @@ class Editor:
 
 
 def _watch(app: "Application[str]", cancel: Cancel) -> None:
-    """Let `app` end when `cancel` is set, and when something in it fails."""
+    """Let `app` end when `cancel` is set or the terminal fails; any other fault rings the bell."""
 
     def fail(_: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         error = context.get("exception")
-        if isinstance(error, Exception) and not app.is_done:
-            app.exit(exception=error)
+        if isinstance(error, _ENDS):
+            if not app.is_done:
+                app.exit(exception=error)
+        elif error is not None:
+            app.output.bell()
 
     async def wait() -> None:
         while not cancel.is_set:  # noqa: ASYNC110  what a signal handler sets is no asyncio.Event
@@ -175,15 +191,16 @@ class _Keys(Vt100Input):
     """The keys of a terminal, and its modes."""
 
     def read_keys(self) -> list[KeyPress]:
-        """Return the keys pressed; Alt+Enter as one, Ctrl+J.
+        """Return the keys pressed; Alt+Enter as one, Ctrl+J; no report of a mouse.
 
-        As two, each Esc of vi mode would wait for an Enter.
+        As two, each Esc of vi mode would wait for an Enter. No mouse is asked for, and what looks
+        like its reports, a pasted colour code for one, prompt_toolkit cannot read.
         """
         keys: list[KeyPress] = []
         for press in super().read_keys():
             if press.key == Keys.ControlM and keys and keys[-1].key == Keys.Escape:
                 keys[-1] = KeyPress(Keys.ControlJ, "\n")
-            else:
+            elif press.key != Keys.Vt100MouseEvent:
                 keys.append(press)
         return keys
 

@@ -1,8 +1,8 @@
 """What is typed while the editor does not read is not shown, not lost, and not sent.
 
 It waits in the terminal's own queue, which in this mode refuses what it cannot hold instead of
-dropping it, and is read when the editor's turn comes again. No thread reads meanwhile: it would
-take the keys of whatever else is asked.
+dropping it. What it refuses may be a Ctrl+C: the queue must be drained meanwhile. No thread does
+so: it would take the keys of whatever else is asked.
 """
 
 import codecs
@@ -50,9 +50,15 @@ class TypeAhead:
         finally:
             with suppress(OSError, termios.error):  # the terminal has gone away
                 self._mute(before)  # a shell that had stopped us has set its own
-                self._collect()
+                self._collect(_SILENCE_S)
                 # Not TCSAFLUSH: it discards what came in this moment.
                 termios.tcsetattr(self._fd, termios.TCSANOW, before)
+
+    def drain(self) -> None:
+        """Keep what has come by now; wait for nothing. For within `kept`."""
+        with suppress(OSError):  # the terminal has gone away
+            if self._may_read():
+                self._collect(0)
 
     def keep(self, text: str) -> None:
         """Keep `text`, which was typed and already read, too."""
@@ -72,13 +78,21 @@ class TypeAhead:
         muted[_SPECIAL_CHARACTERS][termios.VTIME] = 0
         termios.tcsetattr(self._fd, termios.TCSANOW, muted)
 
-    def _collect(self) -> None:
+    def _may_read(self) -> bool:
+        """Return whether reading does not stop us, as it stops a job in the background."""
+        try:
+            return os.tcgetpgrp(self._fd) == os.getpgrp()
+        except OSError:  # it is not the terminal that controls us
+            return True
+
+    def _collect(self, silence: float) -> None:
+        """Keep what comes, until nothing has come for `silence` seconds."""
         patience = 0.0
         part: bytes | None = None
         while part != b"" and len(self._raw) < _MOST_BYTES and self._has_come(patience):
             part = os.read(self._fd, _MOST_BYTES)
             self._raw += part
-            patience = _SILENCE_S
+            patience = silence
 
     def _has_come(self, patience: float) -> bool:
         return bool(select.select([self._fd], [], [], patience)[0])

@@ -75,12 +75,6 @@ class Conversation:
         self.messages.insert(0, message)
         self._encoded.clear()
 
-    def truncate(self, count: int) -> None:
-        """Keep the first `count` messages alone."""
-        del self.messages[count:]
-        del self._encoded[count:]
-        self.started = False
-
     def encoded_messages(self) -> Sequence[bytes]:
         """Return the stored form of each message."""
         for message in self.messages[len(self._encoded) :]:

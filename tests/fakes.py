@@ -69,6 +69,16 @@ class RecordingLog(ListLog):
         self.entries.append("finished")
 
 
+class Clock:
+    """A clock that goes when it is told to; `now` in seconds."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 class NoWaiting(Cancel):
     """A `Cancel` that lets no time pass between attempts; `waits` holds what would have passed."""
 

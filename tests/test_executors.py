@@ -266,13 +266,13 @@ def test_time_outs_leave_no_zombies(tmp_path: Path) -> None:
 
 STUBBORN = "trap '' TERM INT HUP; "
 DAEMON = """
-import os, signal, sys, time
+import os, signal, sys
 if os.fork(): os._exit(0)
 os.setsid()
 if os.fork(): os._exit(0)
 for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT): signal.signal(number, signal.SIG_IGN)
 os.closerange(0, 100)
-time.sleep(float(sys.argv[1]))
+os.execvp("sleep", ["sleep", sys.argv[1]])
 """
 ESCAPES = {
     "a pipeline": "sleep {} | cat",

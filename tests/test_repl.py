@@ -14,13 +14,13 @@ from typing import Any, Final
 
 import pyte
 import pytest
+from fakes import Clock
 from llmserver import LLMServer, Reply, raw, shell, text
 from processes import eventually, running, unique_seconds
 from program import BANTAM, at, run
 from scenarios import MODELS
 from typist import Typist, typist
 
-from bantam.core.cancel import Cancel
 from bantam.core.errors import ExitStatus
 from bantam.sessions.store import project_id
 from bantam.terminal.interrupts import Interrupts
@@ -458,7 +458,7 @@ def test_what_is_typed_while_a_turn_runs_is_in_the_next_line(tmp_path: Path) -> 
 
 
 def test_of_signals_the_prompt_makes_what_they_mean() -> None:
-    one = Interrupts()
+    one = Interrupts(Clock())
     first = one.current
     one.hear(signal.SIGINT)
     one.hear(signal.SIGINT)  # the same press
@@ -474,23 +474,26 @@ def test_of_signals_the_prompt_makes_what_they_mean() -> None:
     assert other.fresh().why is ExitStatus.TERMINATED
 
 
-def test_two_signals_one_after_the_other_leave_and_a_hang_is_unwound(tmp_path: Path) -> None:
-    script = (
-        "import signal, sys, time\n"
-        "from bantam.terminal.interrupts import Interrupts\n"
-        "one = Interrupts()\n"
-        "signal.signal(signal.SIGINT, one.hear)\n"
-        "print('ready', flush=True)\n"
-        "try: time.sleep(60)\n"
-        "except KeyboardInterrupt: sys.exit(f'unwound {one.leaving!r}')\n"
-    )
-    with typist(tmp_path, program=(BANTAM[0], "-c", script)) as one:
-        one.shows("ready")
-        one.type(CTRL_C)
-        one.shows("^C")
-        Cancel().sleep(0.6)
-        one.type(CTRL_C)
-        one.shows("unwound <ExitStatus.INTERRUPTED: 130>")
+def test_two_signals_one_after_the_other_leave_and_a_hang_is_unwound() -> None:
+    clock = Clock()
+    one = Interrupts(clock)
+    one.hear(signal.SIGINT)
+    clock.now = 0.6
+    with pytest.raises(KeyboardInterrupt):
+        one.hear(signal.SIGINT)
+    assert one.leaving is ExitStatus.INTERRUPTED
+
+
+def test_a_second_signal_comes_too_late_to_leave() -> None:
+    clock = Clock()
+    one = Interrupts(clock)
+    one.hear(signal.SIGINT)
+    clock.now = 1.1
+    second = one.fresh()
+    one.press()
+    assert not second.is_set
+    one.hear(signal.SIGINT)
+    assert (second.why, one.leaving) == (ExitStatus.INTERRUPTED, None)
 
 
 # -- shell commands ---------------------------------------------------------------------------

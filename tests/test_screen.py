@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from fakes import Clock
 
 from bantam.core.events import (
     Compacted,
@@ -518,16 +519,6 @@ def test_one_line_keeps_the_words_of_all_lines() -> None:
 
 
 # -- while nothing happens --------------------------------------------------------------------
-
-
-class Clock:
-    """A clock that is set."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def ticking(event: Event, *seconds: float, in_place: bool = True) -> str:

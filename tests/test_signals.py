@@ -184,7 +184,8 @@ def test_a_slow_reader_still_gets_every_event_after_ctrl_c(tmp_path: Path) -> No
 
 def test_a_second_ctrl_c_ends_what_does_not_listen(tmp_path: Path) -> None:
     # Found before the library's own: as one on a disk that does not answer.
-    (tmp_path / "tempfile.py").write_text("open('hangs', 'w'); import time; time.sleep(3600)")
+    os.mkfifo(tmp_path / "disk")
+    (tmp_path / "tempfile.py").write_text("open('hangs', 'w'); open('disk')")
     with start("--demo", cwd=tmp_path) as process:
         assert eventually((tmp_path / "hangs").exists)
         process.send_signal(signal.SIGINT)

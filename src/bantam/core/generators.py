@@ -32,6 +32,27 @@ def through(
             yield from change(item)
 
 
+def drained(source: Generator[A, None, R], take: Callable[[A], object]) -> R:
+    """Give each item of `source` to `take`; return what `source` returns. It is closed as above.
+
+    >>> def twice():
+    ...     yield from "ab"
+    ...     return 2
+    >>> drained(twice(), print)
+    a
+    b
+    2
+    """
+    with closing(source):
+        while True:
+            try:
+                item = next(source)
+            except StopIteration as end:
+                result: R = end.value
+                return result
+            take(item)
+
+
 def if_any(text: str) -> list[str]:
     """Return `text` as the only item, none if it is empty."""
     return [text] if text else []

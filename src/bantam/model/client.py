@@ -219,7 +219,7 @@ class Client:
             return None
         before, self._previous = self._previous, encoded
         unbroken = bool(before) and encoded[: len(before)] == before
-        fault = self._proof.check(usage.prompt, usage.cached, unbroken)
+        fault = self._proof.check(usage.prompt, usage.cached, unbroken=unbroken)
         if fault is not None and mode == "warn":
             yield Notice(fault)
             return None

@@ -136,7 +136,7 @@ class CacheProof:
         self._minimum = minimum
         self._requests = 0
 
-    def check(self, prompt: int, cached: int | None, unbroken: bool) -> str | None:  # noqa: FBT001  # the third fact of a request, not a mode
+    def check(self, prompt: int, cached: int | None, *, unbroken: bool) -> str | None:
         """Return what is wrong with this request's counts, in one line, or None.
 
         `unbroken`: its messages start with the exact bytes of the request before it. To be called

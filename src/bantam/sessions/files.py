@@ -64,7 +64,7 @@ def opened(path: Path, flags: int) -> int:
         if state.st_mode & _GROUP_AND_OTHERS and not path.is_symlink():
             with suppress(OSError):  # as above
                 os.fchmod(fd, 0o600)
-    except BaseException:
+    except BaseException:  # Ctrl+C included: nobody else knows the descriptor yet
         os.close(fd)
         raise
     return fd
@@ -105,7 +105,7 @@ def replace(path: Path, pieces: Iterable[bytes]) -> None:
             file.flush()
             os.fsync(fd)
         temporary.replace(path)
-    except BaseException:
+    except BaseException:  # Ctrl+C included: half a file is of no use
         with suppress(OSError):  # the first error is the one to tell
             temporary.unlink()
         raise

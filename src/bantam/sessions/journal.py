@@ -106,7 +106,7 @@ def locked(path: Path) -> Journal | None:
                 os.close(fd)
                 return None
             named = _is_named(fd, path)
-        except BaseException:
+        except BaseException:  # Ctrl+C included: nobody else knows the descriptor yet
             os.close(fd)
             raise
         if named:

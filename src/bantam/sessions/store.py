@@ -254,7 +254,7 @@ class Store:
 def _released_on_error(slot: Slot) -> Iterator[None]:
     try:
         yield
-    except BaseException:
+    except BaseException:  # Ctrl+C included: nobody else will let it go
         slot.release(remove=slot.is_empty)  # else it holds a turn that a crash cut off
         raise
 

@@ -7,8 +7,8 @@ nothing.
 
 import os
 import sys
-from collections.abc import Callable, Generator
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -19,6 +19,7 @@ from bantam.core.cancel import Cancel
 from bantam.core.config import Config, use_color
 from bantam.core.errors import BantamError, ExitStatus, Interrupted
 from bantam.core.events import Done, Event, Notice, ReasoningDelta, Stop, TextDelta
+from bantam.core.generators import drained
 from bantam.core.messages import Role, without_surrogates
 from bantam.core.settings import Setting
 from bantam.sessions.session import Session
@@ -52,11 +53,8 @@ class Chat:
         self._may_color = color
         self._shown = self._made_show(config)
         log = memory(options, config, self.surroundings, self.store)
-        try:
+        with _closed_on_error(log):
             self.agent = self._wired(config, log, spent=0)
-        except BaseException:
-            log.close()
-            raise
 
     @property
     def log(self) -> Memory:
@@ -98,15 +96,12 @@ class Chat:
 
     def drawn(self, asking: Generator[Event, None, T]) -> T:
         """Show what happens while the model is asked outside of a turn, but not what it says."""
-        with closing(asking):
-            while True:
-                try:
-                    event = next(asking)
-                except StopIteration as end:
-                    result: T = end.value
-                    return result
-                if not isinstance(event, TextDelta | ReasoningDelta):
-                    self._show(event)
+
+        def show(event: Event) -> None:
+            if not isinstance(event, TextDelta | ReasoningDelta):
+                self._show(event)
+
+        return drained(asking, show)
 
     def tell(self, text: str) -> None:
         """Say something in passing."""
@@ -162,11 +157,8 @@ class Chat:
         if not self.has_prompt:
             before.log.close()  # its place may be the one that is wanted; it can take it again
         log = opened()
-        try:
+        with _closed_on_error(log):
             self.agent = self._wired(self.config, log, before.spent)
-        except BaseException:
-            log.close()
-            raise
         before.close()
         log.notices[:0] = before.log.notices
 
@@ -216,6 +208,15 @@ class Chat:
             self._shown(event)
         except OSError as error:
             raise OutputFailed from error
+
+
+@contextmanager
+def _closed_on_error(log: Memory) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:  # Ctrl+C included: nobody else knows the log yet
+        log.close()
+        raise
 
 
 def _show_answers_alone(screen: Screen, event: Event) -> None:

@@ -5,6 +5,7 @@ each input, and the handler reaches the current one.
 """
 
 import signal
+from collections.abc import Callable
 from math import inf
 from time import monotonic
 from typing import Final
@@ -20,9 +21,13 @@ _TWICE_S: Final = 1.0  # SPEC section 8: a second Ctrl+C within a second leaves 
 
 
 class Interrupts:
-    """Hears signals; `leaving` is the exit status once the program is to end."""
+    """Hears signals; `leaving` is the exit status once the program is to end.
 
-    def __init__(self) -> None:
+    `clock`: seconds, never going back.
+    """
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
         self.current = Cancel()
         self.leaving: ExitStatus | None = None
         self._last = -inf  # when a signal came
@@ -46,7 +51,8 @@ class Interrupts:
         A later one unwinds whatever hangs. One that follows at once is part of the one before:
         cleaning up is under way.
         """
-        since, self._last = monotonic() - self._last, monotonic()
+        now = self._clock()
+        since, self._last = now - self._last, now
         if number != signal.SIGINT:
             self.leaving = ExitStatus.TERMINATED
         elif _ONE_PRESS_S < since < _TWICE_S:
@@ -58,7 +64,7 @@ class Interrupts:
 
     def press(self) -> None:
         """Take a Ctrl+C that came as a key: behind one that broke off a turn, it is the second."""
-        if monotonic() - self._last < _TWICE_S:
+        if self._clock() - self._last < _TWICE_S:
             self.leaving = ExitStatus.INTERRUPTED
             self.current.set(self.leaving)
 

@@ -3,7 +3,6 @@
 import os
 import sys
 import tempfile
-from collections.abc import Generator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -17,10 +16,11 @@ from bantam.core.cancel import Cancel
 from bantam.core.config import Config, resolve
 from bantam.core.errors import BantamError, ConfigError, ExitStatus
 from bantam.core.events import Event
+from bantam.core.generators import drained
 from bantam.core.messages import Role
 from bantam.terminal.arguments import Options
 from bantam.terminal.oneshot import DEMO, demo_prompt, run
-from bantam.terminal.screen import Screen, complain, one_line
+from bantam.terminal.screen import complain, one_line
 from bantam.terminal.start import (
     configuration,
     memory,
@@ -83,7 +83,14 @@ def replay(options: Options, cancel: Cancel) -> int:
     environ = {name: value for name, value in os.environ.items() if name != "OLDPWD"}
     stage = replace(surroundings, working_directory=Path(folder), environ=environ)
     screen = screen_on(sys.stderr, config, answers=True)
-    return _say_report(_drawn(replayed(messages, config, stage, cancel), screen))
+
+    def show(event: Event) -> None:
+        try:
+            screen.show(event)
+        except OSError:
+            abandon(sys.stderr)  # the report is what it is for
+
+    return _say_report(drained(replayed(messages, config, stage, cancel), show))
 
 
 def _stage(folder: str, project: str) -> Path:
@@ -97,20 +104,6 @@ def _stage(folder: str, project: str) -> Path:
     stage = Path(folder, "_" * min(max(1, padding), _NAME_LENGTH), name)
     stage.mkdir(parents=True)
     return stage
-
-
-def _drawn(run: Generator[Event, None, Report], screen: Screen) -> Report:
-    with closing(run):
-        while True:
-            try:
-                event = next(run)
-            except StopIteration as end:
-                report: Report = end.value
-                return report
-            try:
-                screen.show(event)
-            except OSError:
-                abandon(sys.stderr)  # the report is what it is for
 
 
 def _say_report(report: Report) -> int:

@@ -113,7 +113,7 @@ def perform(splice: Splice, cancel: Cancel, keep: Keep | None = None) -> None:
         for folder in reversed(missing):
             folder.mkdir()
         _replace(splice, cancel, recorder)
-    except BaseException:
+    except BaseException:  # Ctrl+C included: what did not happen leaves no trace
         for folder in missing:
             with suppress(OSError):  # it was never made, or somebody else uses it by now
                 folder.rmdir()
@@ -140,7 +140,7 @@ def _replace(splice: Splice, cancel: Cancel, recorder: _Recorder | None) -> None
         cancel.check()
         _check_unchanged(splice)
         temporary.replace(splice.path)
-    except BaseException:
+    except BaseException:  # as above
         with suppress(OSError):  # the first error is the one to tell
             temporary.unlink()
         raise

@@ -18,7 +18,15 @@ from bantam.core.cancel import Cancel
 from bantam.core.errors import BantamError, Interrupted, ModelError
 from bantam.core.events import Compacted, Event, Notice, ReasoningDelta, TextDelta
 from bantam.core.generators import through
-from bantam.core.messages import Answer, Message, Role, ToolCall, last_prompt, parsed_arguments
+from bantam.core.messages import (
+    Answer,
+    Message,
+    Role,
+    ToolCall,
+    has_answer,
+    last_prompt,
+    parsed_arguments,
+)
 from bantam.model.client import Client, Tools
 from bantam.model.retry import PromptTooLong
 
@@ -50,7 +58,7 @@ _SUMMARY: Final = """\
 
 def can_compact(messages: Sequence[Message]) -> bool:
     """Whether there is anything to summarise: the model has said something."""
-    return any(message.role is Role.ASSISTANT for message in messages)
+    return has_answer(messages)
 
 
 def compact(

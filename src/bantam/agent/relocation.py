@@ -7,11 +7,10 @@ places (`/etc`, the network).
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
-from bantam.core.messages import Message, Role, parsed_arguments
+from bantam.core.messages import Message, Role, each_text, parsed_arguments
 
 
 def relocated(
@@ -78,17 +77,5 @@ def _moved_json(text: str, moved: Callable[[str], str]) -> str:
     value = parsed_arguments(text)
     if not value:
         return text
-    changed = _moved_value(value, moved)
+    changed = each_text(value, moved)
     return text if changed == value else json.dumps(changed, ensure_ascii=False)
-
-
-def _moved_value(value: Any, moved: Callable[[str], str]) -> Any:
-    match value:
-        case str():
-            return moved(value)
-        case Mapping():
-            return {key: _moved_value(item, moved) for key, item in value.items()}
-        case list():
-            return [_moved_value(item, moved) for item in value]
-        case _:
-            return value

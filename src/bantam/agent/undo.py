@@ -17,7 +17,7 @@ from typing import Final
 
 from bantam.core.cancel import Cancel
 from bantam.core.changes import Change
-from bantam.core.errors import BantamError, Interrupted, ToolError
+from bantam.core.errors import BantamError, Interrupted, ToolError, why_of
 from bantam.sessions.files import sync_folder
 from bantam.sessions.session import Session
 from bantam.sessions.undo import Turn
@@ -78,14 +78,14 @@ def undo_last(session: Session, cancel: Cancel) -> Report:
         turn = log.last(session.turns)
         report = put_back(turn, cancel)
     except OSError as error:
-        raise BantamError(f"what undo needs cannot be read: {error.strerror}") from None
+        raise BantamError(f"what undo needs cannot be read: {why_of(error)}") from None
     touched = [*report.restored, *report.removed, *report.unchanged]
     if touched and session.messages:
         session.note(f"(The user has undone your last changes of {', '.join(touched)}.)")
     try:
         log.drop(turn, report.remaining)
     except OSError as error:
-        session.notices.append(f"what was undone could not be noted: {error.strerror}")
+        session.notices.append(f"what was undone could not be noted: {why_of(error)}")
     return report
 
 

@@ -35,6 +35,11 @@ class BantamError(Exception):
     exit_status = ExitStatus.FAILED
 
 
+def why_of(error: OSError) -> str:
+    """Return what the system says of a failure, without the file's name."""
+    return error.strerror or str(error)
+
+
 class ConfigError(BantamError):
     """An option, a configuration file or a value is wrong; the message names place and fix."""
 

@@ -4,7 +4,7 @@ Each holds facts, no ready-made text and no colour. `as_json` gives the public f
 10): `type` first, then the fields as they stand here. New fields may come, none goes.
 """
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, ClassVar
@@ -176,6 +176,14 @@ class UsageSum:
     estimated: bool = False
     context: int = 0
     window: int = 0
+
+    @classmethod
+    def of(cls, reports: Iterable[UsageReport]) -> "UsageSum":
+        """Return the sums over `reports`, in their order."""
+        total = cls()
+        for report in reports:
+            total = total.plus(report)
+        return total
 
     def plus(self, report: UsageReport) -> "UsageSum":
         """Return the sums with one more request's; context and window are the last one's."""

@@ -6,7 +6,7 @@ a program of its own kind wrote comes back equal; of other programs' forms what 
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import isfinite
@@ -153,6 +153,28 @@ def last_prompt(messages: Sequence[Message]) -> int | None:
         if message.role is Role.USER and not message.content.startswith(NOTES):
             return index
     return None
+
+
+def has_answer(messages: Iterable[Message]) -> bool:
+    """Whether the model has said anything."""
+    return any(message.role is Role.ASSISTANT for message in messages)
+
+
+def each_text(value: Any, change: Callable[[str], str]) -> Any:
+    """Return the JSON `value` with each text in it changed; the names of members stay.
+
+    >>> each_text({"a": ["b", 1]}, str.upper)
+    {'a': ['B', 1]}
+    """
+    match value:
+        case str():
+            return change(value)
+        case Mapping():
+            return {name: each_text(member, change) for name, member in value.items()}
+        case list():
+            return [each_text(member, change) for member in value]
+        case _:
+            return value
 
 
 def without_surrogates(text: str) -> str:

@@ -7,15 +7,23 @@ chat goes on: that is told once, and each next step writes all of it anew: one w
 Nothing is written before the first prompt: an empty conversation replaces nothing.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from bantam.core.changes import Change
+from bantam.core.errors import why_of
 from bantam.core.events import UsageReport
-from bantam.core.messages import Message, Role, ToolCall, last_prompt, parsed_arguments
+from bantam.core.messages import (
+    Message,
+    Role,
+    ToolCall,
+    each_text,
+    last_prompt,
+    parsed_arguments,
+)
 from bantam.core.redaction import Redaction
 from bantam.sessions.files import encoded
 from bantam.sessions.slot import Loaded, Slot, Tell
@@ -96,9 +104,10 @@ class Session:
         self._behind = True
 
     def append(self, message: Message) -> None:
-        """Add a message; stored when this returns, but for what stands before the first prompt.
+        """Add a message; stored when this returns. A user's begins a turn.
 
-        A user's begins a turn.
+        Not yet stored is what stands before the first prompt, and a prompt that was taken out and
+        is sent again: the disk keeps its old answer until there is a new one.
         """
         if message.role is not Role.USER:
             self._add(message)
@@ -159,7 +168,7 @@ class Session:
             try:
                 self._slot.undo.keep(change)
             except OSError as error:
-                why = error.strerror or str(error)
+                why = why_of(error)
             else:
                 return
         self.notices.append(f"{change.path} cannot be put back later: {why}")
@@ -255,7 +264,7 @@ class Session:
                 self._slot.undo.begin(self._conversation.turns)
 
     def _tell_fault(self, error: OSError) -> None:
-        fault = error.strerror or str(error)
+        fault = why_of(error)
         if fault == self._fault:  # one trouble, though each attempt may meet it at another file
             return
         self._fault = fault
@@ -271,7 +280,7 @@ class Session:
     def _redacted(self, message: Message) -> Message:
         text = self._redaction.text
         calls = tuple(
-            replace(call, arguments=text(call.arguments), extra=_each_text(call.extra, text))
+            replace(call, arguments=text(call.arguments), extra=each_text(call.extra, text))
             for call in message.tool_calls
         )
         return replace(
@@ -279,21 +288,8 @@ class Session:
             content=text(message.content),
             reasoning=text(message.reasoning),
             tool_calls=calls,
-            extra=_each_text(message.extra, text),
+            extra=each_text(message.extra, text),
         )
-
-
-def _each_text(value: Any, change: Callable[[str], str]) -> Any:
-    """Return the JSON `value` with each text in it changed; the names of members stay."""
-    match value:
-        case str():
-            return change(value)
-        case Mapping():
-            return {name: _each_text(member, change) for name, member in value.items()}
-        case list():
-            return [_each_text(member, change) for member in value]
-        case _:
-            return value
 
 
 def _line(kind: str, value: Any) -> bytes:

@@ -84,10 +84,7 @@ class Conversation:
     @property
     def usage(self) -> UsageSum:
         """The sums over all requests."""
-        total = UsageSum()
-        for call in self.calls:
-            total = total.plus(call)
-        return total
+        return UsageSum.of(self.calls)
 
 
 def first_line(messages: Iterable[Message]) -> str:

@@ -16,8 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from bantam.core.errors import BantamError, ConfigError
-from bantam.core.messages import Role
+from bantam.core.errors import BantamError, ConfigError, why_of
+from bantam.core.messages import has_answer
 from bantam.core.redaction import Redaction
 from bantam.sessions import journal
 from bantam.sessions import slot as slots
@@ -134,7 +134,7 @@ class Store:
             with _released_on_error(slot):
                 loaded = slot.load(notices.append)
         except OSError as error:
-            raise BantamError(f"the session {session_id} cannot be used: {_why(error)}") from None
+            raise BantamError(f"the session {session_id} cannot be used: {why_of(error)}") from None
         session = self._session(session_id, loaded, slot)
         session.notices += notices
         return session
@@ -153,7 +153,7 @@ class Store:
         except Damaged as error:
             raise Damaged(f"the session {path} cannot be read: {error}") from None
         except OSError as error:
-            raise Damaged(f"the session {path} cannot be read: {_why(error)}") from None
+            raise Damaged(f"the session {path} cannot be read: {why_of(error)}") from None
         if loaded.damage:
             tell(f"not all of the journal of {session_id} was taken: {loaded.damage}")
         return loaded
@@ -191,14 +191,14 @@ class Store:
                 if slot.id != session_id and not loaded.conversation.messages:
                     loaded = self._copy(session_id, tell) or loaded
         except OSError as error:
-            tell(f"the session {slot.id} cannot be read: {_why(error)}")
+            tell(f"the session {slot.id} cannot be read: {why_of(error)}")
             return Loaded(About(), Conversation()), None
         return loaded, slot
 
     def _copy(self, session_id: str, tell: Tell) -> Loaded | None:
         """Return the session that another Bantam works on, as another one goes on from it."""
         found = self._readable(session_id, tell)
-        if not any(message.role is Role.ASSISTANT for message in found.conversation.messages):
+        if not has_answer(found.conversation.messages):
             return None  # the first prompt: its turn is the other's
         found.as_stored = False
         return found
@@ -267,11 +267,7 @@ def _left_behind(folder: Path, session_id: str) -> Lines:
     except FileNotFoundError:
         return Lines()
     except OSError as error:
-        return Lines(damage=_why(error))
-
-
-def _why(error: OSError) -> str:
-    return error.strerror or str(error)
+        return Lines(damage=why_of(error))
 
 
 def _differences(then: About, now: About) -> Iterator[str]:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from bantam.core.errors import why_of
 from bantam.sessions import files, snapshot
 from bantam.sessions.slot import HEAD_BYTES
 from bantam.sessions.snapshot import About, Damaged, TooNew
@@ -38,7 +39,7 @@ def summary_of(path: Path) -> Summary:
     except (Damaged, TooNew) as error:
         return Summary(path.stem, when, None, About(), str(error))
     except OSError as error:
-        return Summary(path.stem, when, None, About(), error.strerror or str(error))
+        return Summary(path.stem, when, None, About(), why_of(error))
     return Summary(path.stem, _time(about.updated) or when, count, about)
 
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from bantam.agent.undo import undo_last
 from bantam.core.cancel import Cancel
-from bantam.core.errors import BantamError, ConfigError, Interrupted
+from bantam.core.errors import BantamError, ConfigError, Interrupted, why_of
 from bantam.core.events import UsageReport, UsageSum
 from bantam.core.messages import Role
 from bantam.core.text import screen_text
@@ -106,7 +106,7 @@ def _save(chat: Chat, argument: str, cancel: Cancel) -> None:
         if session.id != name:
             chat.store.save_as(session, name)
     except OSError as error:
-        raise BantamError(f"the session could not be saved: {error.strerror}") from None
+        raise BantamError(f"the session could not be saved: {why_of(error)}") from None
     chat.output.text(f"saved as {name}: {summary}")
 
 
@@ -191,9 +191,7 @@ def _usage(chat: Chat, _: str, __: Cancel) -> None:
     if not calls and chat.output.is_terminal:
         chat.output.text("nothing was sent yet")
         return
-    total = UsageSum()
-    for call in calls:
-        total = total.plus(call)
+    total = UsageSum.of(calls)
     rows = [_counts(str(number), call) for number, call in enumerate(calls, start=1)]
     head = ("call", "prompt", "cached", "completion")
     chat.output.table(head, [*rows, _counts("sum", total)])

@@ -17,7 +17,7 @@ from bantam.core.config import Config, resolve
 from bantam.core.errors import BantamError, ConfigError, ExitStatus
 from bantam.core.events import Event
 from bantam.core.generators import drained
-from bantam.core.messages import Role
+from bantam.core.messages import has_answer
 from bantam.terminal.arguments import Options
 from bantam.terminal.oneshot import DEMO, demo_prompt, run
 from bantam.terminal.screen import complain, one_line
@@ -73,7 +73,7 @@ def replay(options: Options, cancel: Cancel) -> int:
     surroundings = Surroundings.now()
     store = store_of(surroundings, redaction_of(config, surroundings))
     stored = store.stored(store.find(options.replay or ""), complain)
-    if not any(message.role is Role.ASSISTANT for message in stored.conversation.messages):
+    if not has_answer(stored.conversation.messages):
         raise BantamError(f"the session {options.replay} holds no answer that could be given again")
     os.chdir(_stage(new_folder("replay"), stored.about.project))
     folder = os.getcwd()  # noqa: PTH109  text; and links followed, as commands will say it

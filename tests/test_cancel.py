@@ -237,6 +237,6 @@ def test_close_with_room_left_refuses_as_well() -> None:
 
 def test_time_can_be_shown_while_a_turn_waits() -> None:
     cancel = Cancel()
-    cancel.tick = cancel.set
+    cancel.ticks.append(cancel.set)
     with pytest.raises(Interrupted):
         cancel.sleep(SOON_S)

@@ -12,12 +12,12 @@ import os
 import sys
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Final
 
-from bantam.agent.compaction import CompactingModel, compact_on_request
+from bantam.agent.compaction import CompactingModel, compact_on_request, unspoken
 from bantam.agent.loop import Approve, run_turn
 from bantam.agent.memory import ListLog, Memory
 from bantam.agent.prompt import Facts, read_agents, system_prompt
@@ -61,13 +61,6 @@ class Surroundings:
             what = "the working directory cannot be used"
             raise ConfigError(f"{what}: {error.strerror}; go to another folder") from None
         return cls(here, dict(os.environ), date.today())  # noqa: DTZ011  the user's day
-
-
-@dataclass(slots=True)
-class _Account:
-    """What one turn used."""
-
-    usage: UsageSum = field(default_factory=UsageSum)
 
 
 def _run_everything(_: ToolCall) -> str | None:
@@ -114,7 +107,7 @@ class Agent:
         """Run one turn; yield its events, `Done` last. Errors are in `Done`, none is raised."""
         cancel = cancel or Cancel()
         self.log.append(Message(Role.USER, prompt))
-        config, account = self.config, _Account()
+        config, before = self.config, len(self.log.calls)
         yield TurnStart(self.log.id, config.model, config.endpoint, Native.name)
         yield from self._news()
         stop, error = Stop.ERROR, None
@@ -127,13 +120,13 @@ class Agent:
                 cancel,
                 config.max_al_iterations,
             )
-            stop = yield from through(turn, lambda event: self._noted(event, account))
+            stop = yield from through(turn, self._noted)
         except BantamError as raised:
             error = raised
         text = self.log.messages[-1].content if stop is Stop.FINAL else ""
         self.log.finish()
         yield from self._news()
-        done = _done(stop, error, account.usage, cancel, text)
+        done = _done(stop, error, UsageSum.of(self.log.calls[before:]), cancel, text)
         yield replace(done, session=self.log.id)
         return stop
 
@@ -143,8 +136,7 @@ class Agent:
         For between turns. Yields its events; errors are notices, and then nothing has changed.
         """
         run = compact_on_request(self.log, self._model, self._tools.specs, cancel or Cancel())
-        account = _Account()
-        return (yield from through(run, lambda event: self._noted(event, account)))
+        return (yield from through(run, self._noted))
 
     @property
     def context(self) -> tuple[int, int] | None:
@@ -159,8 +151,7 @@ class Agent:
         """
         asked = [*self.log.messages, Message(Role.USER, _SUMMARY_REQUEST)]
         asking = self._model.reply(asked, self._tools.specs, cancel, may_call=False)
-        account = _Account()
-        answer = yield from through(asking, lambda event: self._noted(event, account))
+        answer = yield from through(through(asking, unspoken), self._noted)
         return answer.message.content.strip().partition("\n")[0].strip()
 
     def models(self, cancel: Cancel) -> list[str]:
@@ -190,10 +181,9 @@ class Agent:
         self.release()
         self.log.close()
 
-    def _noted(self, event: Event, account: _Account) -> Iterator[Event]:
+    def _noted(self, event: Event) -> Iterator[Event]:
         """Count what `event` cost; yield it and what its storing has brought up."""
         if isinstance(event, UsageReport):
-            account.usage = account.usage.plus(event)
             self.log.count(event)
         yield event
         yield from self._news()

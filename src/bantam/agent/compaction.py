@@ -195,7 +195,7 @@ def _summarised(
         asked = [*version, Message(Role.USER, _REQUEST)]
         reply = model.reply(asked, tools, cancel, may_call=False)
         try:
-            answer = yield from through(reply, _unspoken)
+            answer = yield from through(reply, unspoken)
         except PromptTooLong as error:
             too_long = error
             continue
@@ -207,7 +207,7 @@ def _summarised(
     raise too_long
 
 
-def _unspoken(event: Event) -> list[Event]:
+def unspoken(event: Event) -> list[Event]:
     """Return `event` if it is no part of what the model says: that is no answer to the user."""
     return [] if isinstance(event, TextDelta | ReasoningDelta) else [event]
 

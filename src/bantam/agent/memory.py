@@ -6,7 +6,7 @@ from typing import Protocol
 from bantam.agent.loop import Log
 from bantam.core.changes import Change
 from bantam.core.events import UsageReport
-from bantam.core.messages import Message, ToolCall, last_prompt
+from bantam.core.messages import Message, Role, ToolCall, last_prompt
 
 
 class Memory(Log, Protocol):
@@ -58,6 +58,7 @@ class ListLog:
         self.messages: list[Message] = list(messages)
         self.notices: list[str] = []
         self.calls: list[UsageReport] = []
+        self._rewound: list[Message] | None = None  # what `rewind` took out, and all before it
 
     def begin(self, system: Message) -> None:
         """Put a system message before all others."""
@@ -65,6 +66,8 @@ class ListLog:
 
     def append(self, message: Message) -> None:
         """Add a message."""
+        if message.role is Role.ASSISTANT:
+            self._rewound = None
         self.messages.append(message)
 
     def started(self, call: ToolCall) -> None:
@@ -76,19 +79,23 @@ class ListLog:
 
     def compact_to(self, messages: Sequence[Message]) -> None:
         """Let `messages` take the place of all; whoever holds the old ones keeps them."""
-        self.messages = list(messages)
+        self.messages, self._rewound = list(messages), None
 
     def rewind(self) -> str | None:
-        """Take the last prompt and what came of it out; return its text, None if there is none."""
+        """Take the last prompt and what came of it out; return its text, None if there is none.
+
+        It is lost once the model has answered anew; else `finish` restores it.
+        """
         at = last_prompt(self.messages)
         if at is None:
             return None
-        prompt = self.messages[at].content
-        del self.messages[at:]
-        return prompt
+        self._rewound, self.messages = self.messages, self.messages[:at]
+        return self._rewound[at].content
 
     def finish(self) -> None:
-        """Nothing is kept elsewhere."""
+        """Let the turn be over: one that was sent again in vain has changed nothing."""
+        if self._rewound is not None:
+            self.messages, self._rewound = self._rewound, None
 
     def close(self) -> None:
         """Nothing is held."""

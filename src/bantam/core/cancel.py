@@ -65,14 +65,14 @@ class Inbox(Generic[T]):
 class Cancel:
     """Whether the turn in hand was cancelled; wakes the turn when it is.
 
-    `tick` is called some 20 times a second while the turn waits for what comes, or takes it: what
+    `ticks` are called some 20 times a second while the turn waits for what comes, or takes it: what
     shows the time needs no thread of its own.
     """
 
     def __init__(self) -> None:
         self.why: ExitStatus | None = None
-        self.tick: Callable[[], None] | None = None
-        self._due = 0.0  # when it is called again
+        self.ticks: list[Callable[[], None]] = []
+        self._due = 0.0  # when they are called again
         self._waiting: SimpleQueue[object] | None = None
 
     @property
@@ -120,9 +120,10 @@ class Cancel:
             self._waiting = None
 
     def _tick_if_due(self) -> None:
-        if self.tick is not None and (now := time.monotonic()) >= self._due:
+        if self.ticks and (now := time.monotonic()) >= self._due:
             self._due = now + _SLICE_S
-            self.tick()
+            for tick in self.ticks:
+                tick()
 
     def sleep(self, seconds: float) -> None:
         """Wait `seconds`. Raises Interrupted at once when cancelled."""

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from typing import TypeVar
 
 from bantam.agent.agent import Agent, Surroundings, secrets_of
@@ -18,18 +17,18 @@ from bantam.agent.memory import ListLog, Memory
 from bantam.core.cancel import Cancel
 from bantam.core.config import Config, use_color
 from bantam.core.errors import BantamError, ExitStatus, Interrupted
-from bantam.core.events import Done, Event, Notice, ReasoningDelta, Stop, TextDelta
+from bantam.core.events import Done, Event, Notice, Stop
 from bantam.core.generators import drained
 from bantam.core.messages import Role, without_surrogates
 from bantam.core.settings import Setting
 from bantam.sessions.session import Session
 from bantam.sessions.store import project_id
 from bantam.terminal.arguments import Options
-from bantam.terminal.oneshot import Show, run
+from bantam.terminal.oneshot import Show, drawn_on, run
 from bantam.terminal.output import Output
-from bantam.terminal.screen import Screen, complain
+from bantam.terminal.screen import complain
 from bantam.terminal.start import about_of, copy_of, memory, redaction_of, screen_on, store_of
-from bantam.terminal.streams import OutputFailed, abandon
+from bantam.terminal.streams import OutputFailed
 
 T = TypeVar("T")
 
@@ -70,14 +69,6 @@ class Chat:
 
     def turn(self, prompt: str, cancel: Cancel) -> None:
         """Run one turn and show it. Raises OutputFailed."""
-        keep_typed = cancel.tick
-
-        def tick() -> None:
-            if keep_typed is not None:
-                keep_typed()
-            self._tick()
-
-        cancel.tick = tick
         self.status = run(self.agent, prompt, self._shown, cancel) or self.status
 
     def retry(self, cancel: Cancel) -> None:
@@ -85,23 +76,18 @@ class Chat:
 
         Raises BantamError if nothing was asked, OutputFailed.
         """
-        log, before = self.log, list(self.log.messages)
-        prompt = log.rewind()
+        prompt = self.log.rewind()
         if prompt is None:
             raise BantamError("there is no prompt to send again")
         self.turn(prompt, cancel)
-        # A session does so by itself.
-        if isinstance(log, ListLog) and log.messages[-1].role is Role.USER:
-            log.messages[:] = before
 
     def drawn(self, asking: Generator[Event, None, T]) -> T:
-        """Show what happens while the model is asked outside of a turn, but not what it says."""
+        """Show what happens while the model is asked outside of a turn; return what it is for."""
+        return drained(asking, self._show)
 
-        def show(event: Event) -> None:
-            if not isinstance(event, TextDelta | ReasoningDelta):
-                self._show(event)
-
-        return drained(asking, show)
+    def tick(self) -> None:
+        """Show that time goes by."""
+        self._tick()
 
     def tell(self, text: str) -> None:
         """Say something in passing."""
@@ -201,7 +187,7 @@ class Chat:
         alone = self.output.is_terminal
         screen = screen_on(sys.stdout if alone else sys.stderr, config, answers=alone)
         self._tick = screen.tick
-        return screen.show if alone else partial(_show_answers_alone, screen)
+        return screen.show if alone else _answers_alone(drawn_on(screen, sys.stderr))
 
     def _show(self, event: Event) -> None:
         try:
@@ -219,15 +205,16 @@ def _closed_on_error(log: Memory) -> Iterator[None]:
         raise
 
 
-def _show_answers_alone(screen: Screen, event: Event) -> None:
-    """Draw `event` on `screen`, on standard error; write a final message to standard output.
+def _answers_alone(draw: Show) -> Show:
+    """Return what draws events for people, and writes each final message to standard output.
 
     Each ends its last line: another one may follow. Raises OSError if nobody takes it.
     """
-    try:
-        screen.show(event)
-    except OSError:
-        abandon(sys.stderr)
-    if isinstance(event, Done) and event.stop is Stop.FINAL:
-        sys.stdout.write(without_surrogates(event.text).removesuffix("\n") + "\n")
-        sys.stdout.flush()
+
+    def show(event: Event) -> None:
+        draw(event)
+        if isinstance(event, Done) and event.stop is Stop.FINAL:
+            sys.stdout.write(without_surrogates(event.text).removesuffix("\n") + "\n")
+            sys.stdout.flush()
+
+    return show

@@ -123,11 +123,12 @@ class Editor:
         It is read at each tick of the `Cancel` of the last `read`.
         """
         with self._ahead.kept():
-            self._cancel.tick = self._ahead.drain
+            ticks = self._cancel.ticks
+            ticks.append(self._ahead.drain)
             try:
                 yield
             finally:
-                self._cancel.tick = None
+                ticks.remove(self._ahead.drain)
 
     def _read(
         self, session: "PromptSession[str]", prompt: str, default: str, cancel: Cancel

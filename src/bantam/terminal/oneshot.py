@@ -56,17 +56,27 @@ def json_lines(out: TextIO) -> Show:
     return show
 
 
-def plain(out: TextIO, err: TextIO, screen: Screen) -> Show:
-    """Return what draws events on `screen`, on `err`, and writes the final message alone to `out`.
-
-    The message is what the run is for: neither a lost `err` nor a reader who left ends the turn.
-    """
+def drawn_on(screen: Screen, err: TextIO) -> Show:
+    """Return what draws events on `screen`, which is `err`; that it is gone ends nothing."""
 
     def show(event: Event) -> None:
         try:
             screen.show(event)
         except OSError:
             abandon(err)
+
+    return show
+
+
+def plain(out: TextIO, err: TextIO, screen: Screen) -> Show:
+    """Return what draws events on `screen`, on `err`, and writes the final message alone to `out`.
+
+    The message is what the run is for: neither a lost `err` nor a reader who left ends the turn.
+    """
+    draw = drawn_on(screen, err)
+
+    def show(event: Event) -> None:
+        draw(event)
         if isinstance(event, Done) and event.stop is Stop.FINAL:
             try:
                 out.write(without_surrogates(event.text))

@@ -67,7 +67,9 @@ class _Prompt:
             self._chat.output.aside(_start_line(self._chat))
         self._chat.tell_news()
         while not self._chat.has_left and self._interrupts.leaving is None:
-            if not self._step(self._interrupts.fresh()):
+            cancel = self._interrupts.fresh()
+            cancel.ticks.append(self._chat.tick)
+            if not self._step(cancel):
                 break
         if self._interrupts.leaving is not None:
             return self._interrupts.leaving

@@ -15,11 +15,10 @@ from bantam.agent.undo import undo_last
 from bantam.core.cancel import Cancel
 from bantam.core.config import Config, resolve
 from bantam.core.errors import BantamError, ConfigError, ExitStatus
-from bantam.core.events import Event
 from bantam.core.generators import drained
 from bantam.core.messages import has_answer
 from bantam.terminal.arguments import Options
-from bantam.terminal.oneshot import DEMO, demo_prompt, run
+from bantam.terminal.oneshot import DEMO, demo_prompt, drawn_on, run
 from bantam.terminal.screen import complain, one_line
 from bantam.terminal.start import (
     configuration,
@@ -31,7 +30,7 @@ from bantam.terminal.start import (
     store_of,
     told,
 )
-from bantam.terminal.streams import abandon, say
+from bantam.terminal.streams import say
 
 _NAME_LENGTH: Final = 255  # of a file's name, on most file systems
 
@@ -82,14 +81,7 @@ def replay(options: Options, cancel: Cancel) -> int:
     messages = relocated(stored.conversation.messages, stored.about.project, folder, home)
     environ = {name: value for name, value in os.environ.items() if name != "OLDPWD"}
     stage = replace(surroundings, working_directory=Path(folder), environ=environ)
-    screen = screen_on(sys.stderr, config, answers=True)
-
-    def show(event: Event) -> None:
-        try:
-            screen.show(event)
-        except OSError:
-            abandon(sys.stderr)  # the report is what it is for
-
+    show = drawn_on(screen_on(sys.stderr, config, answers=True), sys.stderr)
     return _say_report(drained(replayed(messages, config, stage, cancel), show))
 
 

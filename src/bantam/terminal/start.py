@@ -107,7 +107,7 @@ def show_of(options: Options, config: Config, cancel: Cancel) -> Show:
         return json_lines(sys.stdout)
     alone = sys.stdout.isatty()
     screen = screen_on(sys.stdout if alone else sys.stderr, config, answers=alone)
-    cancel.tick = screen.tick
+    cancel.ticks.append(screen.tick)
     return screen.show if alone else plain(sys.stdout, sys.stderr, screen)
 
 

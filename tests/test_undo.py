@@ -20,7 +20,8 @@ from users import open_folder, ordinary_user
 from bantam.agent.undo import Report, put_back
 from bantam.core.cancel import Cancel
 from bantam.core.changes import MOST_KEPT_BYTES
-from bantam.sessions.undo import Turn, UndoLog
+from bantam.sessions.records import Turn
+from bantam.sessions.undo import UndoLog
 from bantam.tools.executors.local import LocalExecutor
 from bantam.tools.files import write_tool
 

@@ -7,6 +7,7 @@ import tempfile
 import tracemalloc
 from base64 import b64encode
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from zlib import crc32
 
@@ -19,7 +20,8 @@ from users import open_folder, ordinary_user
 from bantam.agent.undo import put_back
 from bantam.core.cancel import Cancel
 from bantam.core.changes import MOST_KEPT_BYTES, Change
-from bantam.sessions.undo import Turn, UndoLog
+from bantam.sessions.records import Turn
+from bantam.sessions.undo import UndoLog
 from bantam.tools.executors.local import LocalExecutor
 from bantam.tools.files import write_tool
 
@@ -650,3 +652,21 @@ def test_a_write_that_deletes_much_is_kept_in_three_times_its_memory(tmp_path: P
         tracemalloc.stop()
     assert peak < 3 * MOST_KEPT_BYTES + MIB
     assert log.last(1).changes[0].removed == bytes(MOST_KEPT_BYTES)
+
+
+def test_a_turn_that_the_session_lost_is_forgotten_even_on_a_full_disk(path: Path) -> None:
+    """The next one has its number: what that wrote must not be taken for it."""
+    lost = UndoLog(path)
+    for turn, name in enumerate(("/a", "/b"), start=1):
+        lost.begin(turn)
+        lost.keep(change_of(name))
+    size = path.stat().st_size
+    log = UndoLog(path)
+    with files_of_at_most(size // 2 + 10), suppress(OSError):
+        log.begin(2)
+    with files_of_at_most(size // 2 + 10), pytest.raises(OSError, match="large"):
+        log.last(2)
+    assert UndoLog(path).last(2) == Turn(2, damage=NOT_KEPT.format(2), has_older=True)
+    assert log.last(2) == Turn(2, has_older=True)
+    log.drop(log.last(2))
+    assert log.last(2) == Turn(1, (change_of("/a"),))

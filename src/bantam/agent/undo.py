@@ -19,8 +19,8 @@ from bantam.core.cancel import Cancel
 from bantam.core.changes import Change
 from bantam.core.errors import BantamError, Interrupted, ToolError, why_of
 from bantam.sessions.files import sync_folder
+from bantam.sessions.records import Turn
 from bantam.sessions.session import Session
-from bantam.sessions.undo import Turn
 from bantam.tools.splice import Splice, blocks_of, perform
 
 _CHANGED_SINCE: Final = "changed since"

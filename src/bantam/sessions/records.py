@@ -17,7 +17,7 @@ import json
 import os
 import re
 from base64 import b64decode, b64encode
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
@@ -121,6 +121,63 @@ def parsed(line: bytes) -> Record | None:
     if head is None or crc32(memoryview(line)[head.start(2) :]) != int(head[1], 16):
         return None
     return Record(int(head[3]), int(head[4]), Kind(head[5].decode()), line)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one turn did, oldest first; its number is 0 where there is none to undo.
+
+    `lost`: paths of files of which not every change is known. `damage`: why not all that it did is
+    known, or "". `has_older`: whether another can be undone after it.
+    """
+
+    number: int = 0
+    changes: tuple[Change, ...] = ()
+    commands: tuple[str, ...] = ()
+    lost: frozenset[str] = frozenset()
+    damage: str = ""
+    has_older: bool = False
+
+
+@dataclass(slots=True)
+class Found:
+    """What the records of one turn tell, gathered in their order."""
+
+    is_there: bool = False
+    is_broken: bool = True  # a record is missing; before the turn's begin any may be
+    changes: list[Change] = field(default_factory=list)
+    commands: list[str] = field(default_factory=list)
+    lost: set[str] = field(default_factory=set)
+
+    def add(self, record: Record) -> None:
+        """Take one more record of the turn."""
+        self.is_there = True
+        match record.kind, record.value():
+            case Kind.BEGIN, frozenset(paths):
+                self.is_broken = False
+                self.lost |= paths
+            case Kind.LOST, str(path):
+                self.lost.add(path)
+            case Kind.SHELL, str(command):
+                self.commands.append(command)
+            case _, Change() as change:
+                # Its first change may be the one that is missing.
+                if self.is_broken and change.path not in {known.path for known in self.changes}:
+                    self.lost.add(change.path)
+                self.changes.append(change)
+            case _:
+                self.is_broken = True
+
+    def turn(self, number: int, path: Path, *, has_older: bool) -> Turn:
+        """Return what the turn did, by all that was found in the file `path`."""
+        damage = f"not all that turn {number} did is known: {path} is damaged"
+        if not self.is_there:
+            damage = f"what turn {number} wrote was not kept, so it cannot be put back; "
+            damage += "nothing was changed"
+        elif not self.is_broken:
+            damage = ""
+        done = tuple(self.changes), tuple(self.commands), frozenset(self.lost)
+        return Turn(number, *done, damage, has_older)
 
 
 def _change(fields: dict[str, Any], removed: object) -> Change | None:

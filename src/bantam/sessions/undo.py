@@ -12,7 +12,7 @@ import errno
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Final
@@ -20,67 +20,12 @@ from typing import Final
 from bantam.core.changes import Change
 from bantam.core.text import shortened
 from bantam.sessions import files
-from bantam.sessions.records import Entry, Kind, Record, parsed, written
+from bantam.sessions.records import Entry, Found, Kind, Record, Turn, parsed, written
 
 _MOST_BYTES: Final = 64 * 1024 * 1024  # SPEC section 12
 # Of the bound, what one dropping of old records leaves: it is then not needed at every record.
 _SHARE_LEFT: Final = 0.75
 _COMMAND_CHARACTERS: Final = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """What one turn did, oldest first; its number is 0 where there is none to undo.
-
-    `lost`: paths of files of which not every change is known. `damage`: why not all that it did is
-    known, or "". `has_older`: whether another can be undone after it.
-    """
-
-    number: int = 0
-    changes: tuple[Change, ...] = ()
-    commands: tuple[str, ...] = ()
-    lost: frozenset[str] = frozenset()
-    damage: str = ""
-    has_older: bool = False
-
-
-@dataclass(slots=True)
-class _Found:
-    """What the records of one turn tell, gathered in their order."""
-
-    is_there: bool = False
-    is_broken: bool = True  # a record is missing; before the turn's begin any may be
-    changes: list[Change] = field(default_factory=list)
-    commands: list[str] = field(default_factory=list)
-    lost: set[str] = field(default_factory=set)
-
-    def add(self, record: Record) -> None:
-        self.is_there = True
-        match record.kind, record.value():
-            case Kind.BEGIN, frozenset(paths):
-                self.is_broken = False
-                self.lost |= paths
-            case Kind.LOST, str(path):
-                self.lost.add(path)
-            case Kind.SHELL, str(command):
-                self.commands.append(command)
-            case _, Change() as change:
-                # Its first change may be the one that is missing.
-                if self.is_broken and change.path not in {known.path for known in self.changes}:
-                    self.lost.add(change.path)
-                self.changes.append(change)
-            case _:
-                self.is_broken = True
-
-    def turn(self, number: int, path: Path, *, has_older: bool) -> Turn:
-        damage = f"not all that turn {number} did is known: {path} is damaged"
-        if not self.is_there:
-            damage = f"what turn {number} wrote was not kept, so it cannot be put back; "
-            damage += "nothing was changed"
-        elif not self.is_broken:
-            damage = ""
-        done = tuple(self.changes), tuple(self.commands), frozenset(self.lost)
-        return Turn(number, *done, damage, has_older)
 
 
 class UndoLog:
@@ -133,10 +78,12 @@ class UndoLog:
 
     def last(self, turn: int) -> Turn:
         """Return what the newest turn did that is not undone; `turn` is the session's last."""
+        if self._waiting and self._end:
+            self._append()  # else the file may tell of a turn that had this one's number
         number, older = self._newest_two(turn)
         if number == 0:
             return Turn()
-        found = _Found()
+        found = Found()
         for record in self._records():
             if record is None:
                 found.is_broken = True
@@ -193,10 +140,7 @@ class UndoLog:
         self._refresh()
         entries = (*self._waiting, *entries)
         if entries[0].kind is Kind.BEGIN and entries[0].turn <= self._newest:
-            turn = entries[0].turn
-            self._next = min(record.number for record in self._sound() if record.turn >= turn)
-            self._rewrite(_lines_of(record for record in self._sound() if record.turn < turn))
-            self._newest = turn - 1
+            self._forget(entries[0].turn)
         lines = [entry.line(number) for number, entry in enumerate(entries, self._next)]
         needed = sum(map(len, chain.from_iterable(lines)))
         if self._end + needed > self._most:
@@ -215,6 +159,18 @@ class UndoLog:
         self._next += len(lines)
         self._newest = entries[-1].turn
         self._waiting.clear()
+
+    def _forget(self, turn: int) -> None:
+        """Cut off the file's end, from that turn on; a full disk has room for that."""
+        end = 0
+        for line in self._lines():
+            record = parsed(line.removesuffix(b"\n"))
+            if record is not None and record.turn >= turn:
+                self._next = record.number
+                break
+            end += len(line)
+        os.truncate(self._path, end)
+        self._end, self._newest = end, turn - 1
 
     def _make_room(self, needed: int) -> None:
         """Drop the oldest turns, so that the file has room for `needed` bytes.

@@ -275,6 +275,24 @@ def test_a_conversation_without_a_prompt_can_be_compacted(tmp_path: Path) -> Non
 # -- in a turn --------------------------------------------------------------------------------
 
 
+def test_a_summary_that_frees_nothing_is_the_last_one_of_its_turn(tmp_path: Path) -> None:
+    replies = [
+        shell("echo one", usage=NEARLY_FULL),
+        text(SUMMARY),
+        shell("echo two", start=2, usage=NEARLY_FULL),
+        shell("echo three", start=3, usage=NEARLY_FULL),
+        text("Done.", usage=NEARLY_FULL),
+    ]
+    with LLMServer(replies) as server, agent_at(server.url, tmp_path, OPTION) as agent:
+        found = turn(agent)
+    assert len(compactions(found)) == 1
+    assert notices(found) == [
+        "90% of the window is in use: compacting",
+        "compacting has freed too little room: not again in this turn",
+    ]
+    assert done(found).stop is Stop.FINAL
+
+
 def test_from_nine_tenths_on_a_turn_compacts_between_two_steps_and_keeps_its_prompt(
     tmp_path: Path,
 ) -> None:
@@ -373,14 +391,16 @@ def test_a_budget_that_a_summary_would_break_ends_the_turn(tmp_path: Path) -> No
 
 
 def test_a_long_turn_is_compacted_as_often_as_it_needs(tmp_path: Path) -> None:
-    def script(asked: dict[str, Any], ordinal: int) -> Reply:
+    def script(asked: dict[str, Any], _: int) -> Reply:
         if asked.get("tool_choice") == "none":
             return text(SUMMARY)
-        return text("Done.") if ordinal > 6 else shell("true", usage=NEARLY_FULL)
+        is_fresh = asked["messages"][-1]["content"].startswith(KEPT)
+        return shell("true", usage=NOT_YET if is_fresh else NEARLY_FULL)
 
-    with LLMServer(script) as server, agent_at(server.url, tmp_path, OPTION) as agent:
+    options = (OPTION, "max_al_iterations=7")  # every second one fills the window
+    with LLMServer(script) as server, agent_at(server.url, tmp_path, *options) as agent:
         found = turn(agent, "Count.")
-        assert len(compactions(found)) == 4
+        assert len(compactions(found)) == 3
         assert sent(server)[-1][1]["content"].endswith("Count.")
         assert sent(server)[-1][1]["content"].count(KEPT) == 1
 

@@ -114,7 +114,8 @@ class CompactingModel:
     def __init__(self, log: Memory, model: Client) -> None:
         self._log = log
         self._model = model
-        self._gave_up = False  # a summary failed: another one would, at each step
+        self._gave_up = False  # a summary failed, or freed nothing: so would one at each step
+        self._is_fresh = False  # nothing was asked since a summary
         self._has_repeated = False
 
     def reply(
@@ -122,9 +123,10 @@ class CompactingModel:
     ) -> Generator[Event, None, Answer]:
         """As `Client.reply`; the log may be another one afterwards."""
         if self._is_nearly_full(messages, tools):
-            yield Notice(f"{AUTOMATIC_AT:.0%} of the window is in use: compacting")
-            self._gave_up = not (yield from self._compacted(tools, cancel))
+            yield from self._make_room(tools, cancel)
             messages = self._log.messages
+        else:
+            self._is_fresh = False
         try:
             return (yield from self._model.reply(messages, tools, cancel))
         except PromptTooLong:
@@ -135,6 +137,16 @@ class CompactingModel:
             if not (yield from self._compacted(tools, cancel, was_refused=True)):
                 raise
         return (yield from self._model.reply(self._log.messages, tools, cancel))
+
+    def _make_room(self, tools: Tools, cancel: Cancel) -> Generator[Event, None, None]:
+        """Compact, unless that was in vain just now. Raises ModelError as `_compacted` does."""
+        if self._is_fresh:
+            self._gave_up = True
+            yield Notice("compacting has freed too little room: not again in this turn")
+            return
+        yield Notice(f"{AUTOMATIC_AT:.0%} of the window is in use: compacting")
+        self._is_fresh = yield from self._compacted(tools, cancel)
+        self._gave_up = not self._is_fresh
 
     def _is_nearly_full(self, messages: Sequence[Message], tools: Tools) -> bool:
         if self._gave_up or not can_compact(messages):

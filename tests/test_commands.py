@@ -400,7 +400,8 @@ def test_what_cannot_be_stored_at_the_end_is_told(project: Path) -> None:
     with LLMServer([text("A.")]) as server:
         breaks = "!mv ../.bantam ../gone; touch ../.bantam"
         ended = typed(project, server, "a", breaks, "/cfg model other")
-    assert b"bantam: the session could not be stored" in ended.stderr
+    assert b"the session could not be stored" in ended.stderr
+    assert b"bantam: the end of this conversation could not be stored: it is lost\n" in ended.stderr
     assert b"Traceback" not in ended.stderr
 
 
@@ -506,6 +507,18 @@ def test_a_compaction_in_a_retry_keeps_the_answer_before_too(project: Path) -> N
         for name in ("s-before-compact", "s")
     )
     assert (kept, now) == (["a", "A."], ["In short."])
+
+
+def test_a_retry_that_begins_with_calls_keeps_the_answer_before_under_another_name(
+    project: Path,
+) -> None:
+    with LLMServer([text("A."), shell("true"), error(404, "no")]) as server:
+        typed(project, server, "a", "/retry")
+    stored = sessions(project)
+    kept = stored[f"{project_id(project)}-before-retry"]["messages"]
+    assert [each["content"] for each in kept[1:]] == ["a", "A."]
+    roles = [each["role"] for each in stored[project_id(project)]["messages"]]
+    assert roles == ["system", "user", "assistant", "tool"]
 
 
 def test_retry_without_a_session_forgets_the_answer(project: Path) -> None:

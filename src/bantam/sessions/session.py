@@ -55,7 +55,7 @@ class Session:
         self._about = loaded.about
         self._conversation = loaded.conversation
         self._rewound: Conversation | None = None  # what comes back if no answer comes
-        self._compacted: list[Conversation] = []  # those that are not stored yet
+        self._replaced: list[tuple[str, Conversation]] = []  # by what; not stored yet
         self._acquire = acquire
         self._now = now
         self._redaction = redaction
@@ -124,6 +124,7 @@ class Session:
         """Take the last prompt, and what came of it, out; return its text, None if there is none.
 
         It is lost, on the disk too, once the model has answered anew; else `finish` restores it.
+        Where the answer has calls, which may come to nothing, it is kept as `<id>-before-retry`.
         """
         at = last_prompt(self.messages)
         if at is None:
@@ -135,7 +136,7 @@ class Session:
     def compact_to(self, messages: Sequence[Message]) -> None:
         """Let `messages` take the place of all; what was stays stored, `<id>-before-compact`."""
         old, new = self._conversation, [self._redacted(message) for message in messages]
-        self._compacted.append(self._rewound or old)
+        self._replaced.append(("compact", self._rewound or old))
         self._give_up_rewound()
         self._conversation = Conversation(new, calls=old.calls, turns=old.turns)
         self.describe(summary=self._about.summary or first_line(old.messages))
@@ -200,6 +201,8 @@ class Session:
     def _add(self, message: Message, more: bytes = b"") -> None:
         self._conversation.append(self._redacted(message))
         if self._rewound is None or message.role is Role.ASSISTANT:
+            if self._rewound is not None and message.tool_calls:
+                self._replaced.append(("retry", self._rewound))
             self._give_up_rewound()
             self._log(b'{"message": ' + self._conversation.encoded_messages()[-1] + more + b"}\n")
 
@@ -227,7 +230,7 @@ class Session:
         try:
             slot = self._place()
             # First: a crash then leaves the old one twice, and not the new one alone.
-            slot.keep_compacted(about, self._compacted, self.notices.append)
+            slot.keep(about, self._replaced, self.notices.append)
             slot.save(about, self._conversation)
         except OSError as error:
             self._tell_fault(error)

@@ -105,14 +105,15 @@ class Slot:
             loaded.as_stored = False
         return loaded
 
-    def keep_compacted(self, about: About, old: list[Conversation], tell: Tell) -> None:
-        """Store what was compacted under names of its own, and take it out of `old`.
+    def keep(self, about: About, old: list[tuple[str, Conversation]], tell: Tell) -> None:
+        """Store what something has replaced under names of its own, and take it out of `old`.
 
         The names are `<id>-before-compact`, `<id>-before-compact-2` ... Raises OSError.
         """
         while old:
-            kept = _unused_id(self.folder, f"{self.id}-before-compact")
-            pieces = snapshot.pieces(kept, about, old[0])
+            by, conversation = old[0]
+            kept = _unused_id(self.folder, f"{self.id}-before-{by}")
+            pieces = snapshot.pieces(kept, about, conversation)
             files.replace(snapshot_path(self.folder, kept), pieces)
             del old[0]
             tell(f"the whole conversation is kept as {kept}")

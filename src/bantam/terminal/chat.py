@@ -136,8 +136,7 @@ class Chat:
         Raises BantamError if it cannot be stored, or what `opened` raises.
         """
         before = self.agent
-        before.log.finish()
-        if isinstance(before.log, Session) and before.log.is_unsaved:
+        if self._is_unsaved():
             what = "this conversation could not be stored and would be lost"
             raise BantamError(f"{what}: /export FILE it first, then leave with /quit")
         if not self.has_prompt:
@@ -151,11 +150,18 @@ class Chat:
     def close(self) -> None:
         """Store what is unstored, and say what nobody has heard yet."""
         notices = self.log.notices
+        if self._is_unsaved():
+            notices.append("the end of this conversation could not be stored: it is lost")
         try:
             self.agent.close()
         finally:
             for notice in notices:
                 complain(notice)
+
+    def _is_unsaved(self) -> bool:
+        """Whether the disk will not take what happened, now that it is asked once more."""
+        self.log.finish()
+        return isinstance(self.log, Session) and self.log.is_unsaved
 
     # -- parts --------------------------------------------------------------------------------
 

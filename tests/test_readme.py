@@ -11,6 +11,7 @@ import pytest
 from llmserver import LLMServer, text
 
 from bantam.core.errors import ExitStatus
+from bantam.terminal.commands import COMMANDS
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -97,3 +98,10 @@ def test_a_shell_line_works(line: str, tmp_path: Path) -> None:
     answer = (tmp_path / "answer.md").read_text() if "> answer.md" in line else done.stdout
     said = next((said for option, said in _OWN_WORDS.items() if option in line), "Hello.")
     assert answer.strip() == said
+
+
+def test_every_command_of_the_prompt_stands_in_the_table() -> None:
+    table = README[README.index("## At the prompt") : README.index("## Sessions")]
+    named = set(re.findall(r"/[a-z]+", table))
+    aliases = {"/cont", "/exit"}
+    assert named == set(COMMANDS) - aliases

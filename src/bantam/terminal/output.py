@@ -1,18 +1,14 @@
 """What the prompt's own commands say: tables on a terminal, plain lines of fields elsewhere."""
 
-import os
 import sys
 from collections.abc import Sequence
-from typing import Final
 
 from bantam.core.text import screen_text
 from bantam.terminal.screen import complain, one_line
 from bantam.terminal.spans import drawn
-from bantam.terminal.streams import OutputFailed, abandon
+from bantam.terminal.streams import OutputFailed, abandon, size_of
 from bantam.terminal.tables import table_rows
 from bantam.terminal.traces import RED
-
-_USUAL_COLUMNS: Final = 80
 
 
 class Output:
@@ -37,7 +33,7 @@ class Output:
             self.raw("".join("\t".join(row) + "\n" for row in cells))
             return
         source = "\n".join(map(_as_markdown, [head, ["-"] * len(head), *cells]))
-        lines = table_rows(source, self._columns(), lambda text: [(text, "")])
+        lines = table_rows(source, size_of(sys.stdout)[0], lambda text: [(text, "")])
         self.raw("".join(drawn(line, color=self.color) + "\n" for line in lines))
 
     def fault(self, text: str) -> None:
@@ -65,12 +61,6 @@ class Output:
             sys.stdout.flush()
         except OSError as error:
             raise OutputFailed from error
-
-    def _columns(self) -> int:
-        try:
-            return os.get_terminal_size(sys.stdout.fileno()).columns or _USUAL_COLUMNS
-        except OSError:  # pragma: no cover  # it has just gone away; the next write tells
-            return _USUAL_COLUMNS
 
 
 def _as_markdown(cells: Sequence[str]) -> str:

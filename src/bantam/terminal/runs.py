@@ -1,17 +1,16 @@
-"""What the options ask for, wired and run: a turn, the demo, an undo, a replay."""
+"""What the options ask for, wired and run: a turn, the demo, an undo, a replay.
+
+What a turn does not need is imported by the others where they need it.
+"""
 
 import os
 import sys
-import tempfile
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from bantam.agent.agent import Agent, Surroundings
-from bantam.agent.relocation import relocated
-from bantam.agent.replay import Report, replayed
-from bantam.agent.undo import undo_last
 from bantam.core.cancel import Cancel
 from bantam.core.config import Config, resolve
 from bantam.core.errors import BantamError, ConfigError, ExitStatus
@@ -32,6 +31,9 @@ from bantam.terminal.start import (
 )
 from bantam.terminal.streams import say
 
+if TYPE_CHECKING:
+    from bantam.agent.replay import Report
+
 _NAME_LENGTH: Final = 255  # of a file's name, on most file systems
 
 
@@ -50,6 +52,8 @@ def undo(options: Options, cancel: Cancel) -> int:
 
     Raises BantamError, OutputFailed.
     """
+    from bantam.agent.undo import undo_last
+
     config = configuration(*options.overrides)
     surroundings = Surroundings.now()
     redaction = redaction_of(config, surroundings)
@@ -68,6 +72,9 @@ def replay(options: Options, cancel: Cancel) -> int:
 
     Raises BantamError, OutputFailed.
     """
+    from bantam.agent.relocation import relocated
+    from bantam.agent.replay import replayed
+
     config = configuration(*options.overrides)
     surroundings = Surroundings.now()
     store = store_of(surroundings, redaction_of(config, surroundings))
@@ -98,7 +105,7 @@ def _stage(folder: str, project: str) -> Path:
     return stage
 
 
-def _say_report(report: Report) -> int:
+def _say_report(report: "Report") -> int:
     """Say what a replay came to; return the exit status."""
     if report.broken_off is not None:
         error = report.broken_off.error
@@ -129,6 +136,8 @@ def demo(options: Options, cancel: Cancel) -> int:
 
 def new_folder(purpose: str) -> str:
     """Return a new temporary folder. Raises ConfigError."""
+    import tempfile
+
     try:
         return tempfile.mkdtemp(prefix=f"bantam-{purpose}-")
     except OSError as error:

@@ -7,10 +7,10 @@ A wait before a retry, and a tool that takes long, are told in lines that stand 
 the turn while it waits, and a thread that draws beside it would not be worth its races.
 """
 
-import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Final, TextIO
 
@@ -30,7 +30,7 @@ from bantam.core.events import (
     ToolStarted,
 )
 from bantam.core.text import ScreenFilter, screen_text
-from bantam.terminal.streams import abandon
+from bantam.terminal.streams import abandon, size_of
 from bantam.terminal.traces import (
     BOLD_DIM,
     CYAN,
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
 
 _REQUESTING: Final = "...requesting..."
 _ERASE_LINE: Final = "\r\x1b[K"
-_USUAL_SIZE: Final = (80, 24)  # columns and rows
 
 
 class _Plain:
@@ -103,7 +102,7 @@ class Screen:
         self._in_place = in_place
         self._color = color
         self._answers = answers
-        self._size = size or self._size_of_out
+        self._size = size or partial(size_of, out)
         self._clock = clock
         self._status = ""  # what stands in the line that the next event erases
         self._retrying: tuple[Retry, float] | None = None  # with the end of its wait
@@ -273,14 +272,6 @@ class Screen:
 
     def _code(self, style: str) -> str:
         return f"\x1b[{style}m" if self._color else ""
-
-    def _size_of_out(self) -> tuple[int, int]:
-        try:
-            columns, rows = os.get_terminal_size(self._out.fileno())
-        except OSError:  # it has gone away: nothing will be seen
-            return _USUAL_SIZE
-        # A serial line, say, does not know its size: all zeros.
-        return columns or _USUAL_SIZE[0], rows or _USUAL_SIZE[1]
 
 
 def one_line(text: str) -> str:

@@ -16,6 +16,7 @@ from typing import Any, Final, TextIO
 from bantam.terminal.interrupts import Interrupts
 
 _SLICE_MS: Final = 50  # how late a cancel is seen
+_USUAL_SIZE: Final = (80, 24)  # columns and rows
 _LOOKS: Final = 5  # at a reader that takes nothing after it
 
 
@@ -29,6 +30,19 @@ def open_streams(interrupts: Interrupts) -> None:
     sys.stdout = _patient(sys.stdout, interrupts, "utf-8", "replace")
     encoding = sys.stderr.encoding if sys.stderr else "utf-8"
     sys.stderr = _patient(sys.stderr, interrupts, encoding, "backslashreplace")
+
+
+def size_of(out: TextIO) -> tuple[int, int]:
+    """Return the columns and rows of a terminal, the usual ones where it does not know.
+
+    Not `shutil.get_terminal_size`: that believes COLUMNS, and asks another stream.
+    """
+    try:
+        columns, rows = os.get_terminal_size(out.fileno())
+    except OSError:  # it has gone away: nothing will be seen
+        return _USUAL_SIZE
+    # A serial line, say, does not know its size: all zeros.
+    return columns or _USUAL_SIZE[0], rows or _USUAL_SIZE[1]
 
 
 def abandon(*outs: TextIO) -> None:

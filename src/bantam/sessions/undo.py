@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import Final
 
@@ -162,15 +162,13 @@ class UndoLog:
 
     def _forget(self, turn: int) -> None:
         """Cut off the file's end, from that turn on; a full disk has room for that."""
-        end = 0
-        for line in self._lines():
+
+        def is_older(line: bytes) -> bool:
             record = parsed(line.removesuffix(b"\n"))
-            if record is not None and record.turn >= turn:
-                self._next = record.number
-                break
-            end += len(line)
-        os.truncate(self._path, end)
-        self._end, self._newest = end, turn - 1
+            return record is None or record.turn < turn
+
+        os.truncate(self._path, sum(map(len, takewhile(is_older, self._lines()))))
+        self._refresh()
 
     def _make_room(self, needed: int) -> None:
         """Drop the oldest turns, so that the file has room for `needed` bytes.

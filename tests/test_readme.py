@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 from llmserver import LLMServer, text
@@ -102,6 +103,24 @@ def test_a_shell_line_works(line: str, tmp_path: Path) -> None:
 
 def test_every_command_of_the_prompt_stands_in_the_table() -> None:
     table = README[README.index("## At the prompt") : README.index("## Sessions")]
-    named = set(re.findall(r"/[a-z]+", table))
+    named = set(re.findall(r"\B/[a-z]+", table))  # and no path of a picture
     aliases = {"/cont", "/exit"}
     assert named == set(COMMANDS) - aliases
+
+
+def drawn(picture: Path) -> list[tuple[str | None, str | None]]:
+    """The pieces of text, each with the number of its style. How rich writes an SVG may change."""
+    texts = ET.parse(picture).iter("{http://www.w3.org/2000/svg}text")
+    return [(piece.get("class"), piece.text) for piece in texts]
+
+
+def test_the_pictures_are_what_the_program_draws(tmp_path: Path) -> None:
+    script = [sys.executable, str(ROOT / "scripts" / "screenshots.py"), str(tmp_path)]
+    subprocess.run(script, cwd=tmp_path, timeout=100, check=True)
+    pictures = re.findall(r"^!\[.+\]\(docs/(.+)\)$", README, re.MULTILINE)
+    assert sorted(pictures) == sorted(each.name for each in tmp_path.iterdir())
+    for name in pictures:
+        shown = ROOT / "docs" / name
+        assert shown.stat().st_size < 60_000
+        assert drawn(shown), f"{name} shows no text"
+        assert drawn(shown) == drawn(tmp_path / name), f"{name} is old: run `make screenshots`"

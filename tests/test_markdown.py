@@ -21,9 +21,9 @@ from markdown_it import MarkdownIt
 
 from bantam.terminal.blocks import Blocks
 from bantam.terminal.lines import Block, Kind, row_cells
-from bantam.terminal.live import Live
+from bantam.terminal.live import Live, takes_links
 from bantam.terminal.markdown import Markdown
-from bantam.terminal.spans import cells
+from bantam.terminal.spans import Span, cells, target, text_of
 from bantam.terminal.syntax import Highlighter
 
 CASES: Final = Path(__file__).parent / "cases"
@@ -32,6 +32,11 @@ MARKDOWN: Final = [
 ]
 TERMINAL: Final = json.loads((CASES / "text" / "terminal.json").read_text("utf-8"))
 SGR: Final = re.compile(r"\x1b\[[0-9;]*m")
+# Of a link that is ours: nothing in it ends or extends it.
+LINK: Final = re.compile(
+    r"\x1b\]8;(?:;|id=\d+;(?i:https?://|mailto:)[\w%:/?#\[\]@!$&'()*+,;=.~-]{1,2083})\x1b\\",
+    re.ASCII,
+)
 MOVES: Final = re.compile(r"\x1b\[\d+[AG]\x1b\[J|\x1b\[\d+A|\r\x1b\[J|\x1b\[\d+G\x1b\[J")
 ANSWER: Final = """\
 # Fixing the retry loop
@@ -73,9 +78,11 @@ def parts_of(text: str, size: int) -> list[str]:
     return [text[start : start + size] for start in range(0, len(text), size)]
 
 
-def rendered(parts: Iterable[str], width: int = 60, *, color: bool = False) -> str:
+def rendered(
+    parts: Iterable[str], width: int = 60, *, color: bool = False, links: bool = False
+) -> str:
     """Return all pieces of a text that comes in `parts`."""
-    markdown = Markdown(width, color=color)
+    markdown = Markdown(width, color=color, links=links)
     pieces = [piece for part in parts for piece in markdown.feed(part)]
     return "".join(pieces + markdown.close())
 
@@ -96,10 +103,13 @@ def live(
     clock: Callable[[], float] | None = None,
     color: bool = True,
     in_place: bool = True,
+    links: bool = False,
 ) -> str:
     """Return all that is written for a text that comes in `parts`."""
     out = io.StringIO()
-    answer = Live(out, lambda: size, clock or every_draw(), in_place=in_place, color=color)
+    answer = Live(
+        out, lambda: size, clock or every_draw(), in_place=in_place, color=color, links=links
+    )
     for part in parts:
         answer.feed(part)
     answer.close()
@@ -158,6 +168,20 @@ def case_text(case: dict[str, Any]) -> str:
     while len(made) < 200_000:
         made += next(blocks)
     return made
+
+
+# Those that the test below asks for. That each cutting gives the same, `chunk_independent`, and
+# that no row is wider than the terminal, `max_cells`, it holds of all; `max_seconds` is the work
+# that grows with the text alone.
+EXPECTED: Final = {
+    *("words", "lacks", "code", "prose", "aligned", "ends_reset", "no_duplicate_lines"),
+    *("chunk_independent", "max_cells", "max_seconds"),
+}
+
+
+def test_no_expectation_of_the_public_cases_is_unknown() -> None:
+    assert {name for case in MARKDOWN for name in case["expect"]} == EXPECTED
+    assert all(case["expect"].get("max_cells") in (None, case["width"]) for case in MARKDOWN)
 
 
 def kinds_of(text: str) -> list[tuple[Kind, str]]:
@@ -271,6 +295,10 @@ def test_each_construct_is_drawn_in_its_form(text: str, expected: list[str]) -> 
 STYLED: Final = {
     "heading": ("# a *b*\n### c", "\x1b[1;4ma \x1b[0;1;4;3mb\x1b[m\n\n\x1b[1mc\x1b[m\n"),
     "emphasis": ("**a *b*** c", "\x1b[1ma \x1b[0;1;3mb\x1b[m c\n"),
+    "emphasis in itself": (
+        "*a **b *c* `d`** e*",
+        "\x1b[3ma \x1b[0;3;1mb c \x1b[0;3;1;36md\x1b[0;3m e\x1b[m\n",
+    ),
     "code": ("`a`", "\x1b[36ma\x1b[m\n"),
     "strikethrough": ("~~a~~", "\x1b[9ma\x1b[m\n"),
     "link": ("[a](/b)", "\x1b[4ma\x1b[0;2m (/b)\x1b[m\n"),
@@ -293,8 +321,8 @@ def test_styles_are_drawn_and_end(text: str, expected: str) -> None:
 def test_a_docstring_stays_a_string_over_its_lines() -> None:
     python = Highlighter("python")
     lines = [python.line(line) for line in ('"""a', "def b", '"""', "def c(): pass")]
-    assert [{style for text, style in line if text} for line in lines[:3]] == [{"32"}] * 3
-    assert ("def", "35") in lines[3]
+    assert [{span.style for span in line if span.text} for line in lines[:3]] == [{"32"}] * 3
+    assert Span("def", "35") in lines[3]
 
 
 @pytest.mark.parametrize(
@@ -305,9 +333,9 @@ def test_a_docstring_stays_a_string_over_its_lines() -> None:
 )
 def test_no_code_is_lost_or_breaks_the_colours(language: str, line: str) -> None:
     highlighter = Highlighter(language)
-    plain = Highlighter("").line(line)[0][0]
+    plain = Highlighter("").line(line)
     for _ in range(3):
-        assert "".join(text for text, _ in highlighter.line(line)) == plain
+        assert text_of(highlighter.line(line)) == text_of(plain)
 
 
 def test_pygments_is_loaded_for_code_in_a_language_alone() -> None:
@@ -321,13 +349,147 @@ def test_pygments_is_loaded_for_code_in_a_language_alone() -> None:
 
 
 def test_a_line_of_data_is_not_coloured() -> None:
-    assert Highlighter("json").line("1" * 3000) == [("1" * 3000, "")]
+    assert Highlighter("json").line("1" * 3000) == [Span("1" * 3000)]
 
 
 def test_a_text_too_long_for_a_paragraph_is_drawn_as_it_is() -> None:
     drawn = rendered(["**a** " * 10_000], 80)
     assert drawn.count("**a**") == 10_000
     assert rendered(["**a** " * 1000], 80).count("**") == 0
+
+
+# -- links ------------------------------------------------------------------------------------
+
+
+def linked(text: str, width: int = 60) -> list[tuple[str, str, str]]:
+    """Return number, target and text of all links that a terminal gets."""
+    drawn = SGR.sub("", rendered([text], width, color=True, links=True))
+    assert "\x1b" not in LINK.sub("", drawn)
+    return re.findall(r"\x1b\]8;id=(\d+);(.*?)\x1b\\(.*?)(?=\x1b)", drawn)
+
+
+LINKED: Final = {
+    "a text": ("see [a *b*](http://c/d) e", [("1", "http://c/d", "a b")]),
+    "an address": ("<https://a/b>", [("1", "https://a/b", "https://a/b")]),
+    "mail": ("<a@b.c>", [("1", "mailto:a@b.c", "a@b.c")]),
+    "no text": ("[](http://c)", [("1", "http://c", "http://c")]),
+    "each its own": (
+        "[a](http://x) [b](http://x)\n\n# [c](HTTPS://y)",
+        [("1", "http://x", "a"), ("2", "http://x", "b"), ("3", "HTTPS://y", "c")],
+    ),
+    "in a table": ("|[a](http://b)|c|\n|-|-|", [("1", "http://b", "a")]),
+    "letters of other scripts": (
+        "[a](https://\u4e2d.example/\u4e2d)",
+        [("1", "https://xn--fiq.example/%E4%B8%AD", "a")],
+    ),
+    "other schemes": ("[a](ftp://b) [a](/b) [a](ssh://b) [a](mailto:) [a](http:///b) [a](#b)", []),
+    "a text that is another address": (
+        (
+            "[https://good.example](https://evil.example) [www.good.example](https://evil.example)"
+            " [a@good.example](mailto:a@evil.example)"
+        ),
+        [],
+    ),
+    "an image": ("![a](http://b) [![a](http://b)](http://c)", []),
+    "the longest": (f"[a](http://{'b' * 2076})", [("1", f"http://{'b' * 2076}", "a")]),
+    "too long": (f"[a](http://{'b' * 2077})", []),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), LINKED.values(), ids=LINKED)
+def test_a_text_is_a_link_where_the_terminal_takes_links(
+    text: str, expected: list[tuple[str, str, str]]
+) -> None:
+    assert linked(text) == expected
+    drawn = rendered([text], color=True, links=True)
+    assert LINK.sub("", drawn) == rendered([text], color=True)
+
+
+def test_a_link_is_one_in_all_its_rows_and_open_in_none_of_their_ends() -> None:
+    text = "- [some words that wrap](http://x)\n\n> |a|[more words that wrap](http://y)|\n> |-|-|"
+    drawn = rendered([text], 20, color=True, links=True).splitlines()
+    assert all(LINK.findall(row)[-1:] in ([], ["\x1b]8;;\x1b\\"]) for row in drawn)
+    assert linked(text, 20) == [
+        ("1", "http://x", "some words that"),
+        ("1", "http://x", "wrap"),
+        *[("2", "http://y", part) for part in ("more words", "that wrap")],
+    ]
+
+
+def test_without_colour_or_where_it_is_not_known_to_be_taken_there_is_no_link() -> None:
+    text = "[a](http://b)"
+    assert "\x1b]" in live([text], links=True)
+    assert "\x1b]" not in live([text])
+    assert "\x1b" not in rendered([text], links=True)
+    assert "\x1b]" not in live([text], links=True, color=False)
+
+
+@pytest.mark.parametrize(
+    "text", ["[a](http://b.c)\n\n", "# [a](http://b.c)\n", "- <http://b.c/d>\n"]
+)
+def test_links_do_not_multiply_the_bytes_of_a_long_answer(text: str) -> None:
+    parts = parts_of(text * 5000, 40)
+    plain, more = (live(parts, links=links, clock=lambda: 0.0) for links in (False, True))
+    assert len(LINK.findall(more)) > 100
+    assert len(more) <= len(plain) + len(text * 5000) / 8 + 8192
+    wrapping = f"[{'a ' * 20_000}](http://{'b' * 2000})\n\n"
+    assert not LINK.search(live([wrapping], links=True))
+
+
+@given(st.text() | st.text("\x1b\\\x07\x9c;:[]\"' %ahtps/.\u202e\U000e0041\ud800", max_size=40))
+def test_no_address_ends_or_extends_its_sequence(text: str) -> None:
+    for url in (text, f"http://{text}", f"mailto:{text}"):
+        found = target(url)
+        assert not found or LINK.fullmatch(f"\x1b]8;id=1;{found}\x1b\\")
+        written = live([f"[a](<{url}>) <{url}>"], links=True)
+        assert "\x1b" not in MOVES.sub("", SGR.sub("", LINK.sub("", written)))
+
+
+ITERM: Final = {"TERM_PROGRAM": "iTerm.app", "TERM_PROGRAM_VERSION": "3.5.14"}
+TMUX: Final = {"TERM": "tmux-256color", "TERM_PROGRAM": "tmux", "TMUX": "/tmp/x,1,0"}
+TAKES_LINKS: Final[list[tuple[dict[str, str], bool]]] = [
+    ({}, False),
+    ({"TERM": "xterm-256color"}, False),
+    (ITERM, True),
+    (ITERM | {"TERM": "dumb"}, False),
+    (ITERM | {"TERM_PROGRAM_VERSION": "3.0.15"}, False),
+    ({"TERM_PROGRAM": "iTerm.app"}, False),
+    ({"TERM_PROGRAM": "WezTerm", "TERM_PROGRAM_VERSION": "20240203-110809-5046fc22"}, True),
+    ({"TERM_PROGRAM": "vscode", "TERM_PROGRAM_VERSION": "1.92.0-insider"}, True),
+    ({"TERM_PROGRAM": "vscode", "TERM_PROGRAM_VERSION": "1.71.2"}, False),
+    ({"TERM_PROGRAM": "ghostty"}, True),
+    ({"TERM_PROGRAM": "mintty", "TERM_PROGRAM_VERSION": "3.7.4"}, True),
+    ({"TERM_PROGRAM": "Hyper", "TERM_PROGRAM_VERSION": "3.4.1"}, True),
+    # Started from a terminal that has left its words: it says which it is itself.
+    ({"TERM_PROGRAM": "Apple_Terminal", "VTE_VERSION": "7600", "WT_SESSION": "a"}, False),
+    ({"VTE_VERSION": "7600", "TERM": "xterm-256color"}, True),
+    ({"VTE_VERSION": "5202"}, True),
+    ({"VTE_VERSION": "5201"}, False),
+    ({"VTE_VERSION": "new"}, False),
+    ({"VTE_VERSION": "9" * 5000}, False),
+    ({"KONSOLE_VERSION": "240802"}, True),
+    ({"KONSOLE_VERSION": "191203"}, False),
+    ({"KITTY_WINDOW_ID": "0"}, True),
+    ({"WT_SESSION": "0a3c"}, True),
+    *[({"TERM": term}, True) for term in ("xterm-kitty", "xterm-ghostty", "foot", "alacritty")],
+    ({"TERM": "linux", "VTE_VERSION": "7600"}, False),
+    # In a multiplexer the words outside do not count.
+    ({"TERM": "screen.xterm-256color", "STY": "1.a", "VTE_VERSION": "7600"}, False),
+    (ITERM | {"STY": "1.a", "TERM": "xterm-256color"}, False),
+    (ITERM | {"TMUX": "/tmp/x,1,0"}, False),
+    ({"TERM": "screen-256color", "KITTY_WINDOW_ID": "1"}, False),
+    (TMUX | {"TERM_PROGRAM_VERSION": "3.3a", "WT_SESSION": "a"}, False),
+    (TMUX | {"TERM_PROGRAM_VERSION": "3.4"}, True),
+    (TMUX | {"TERM_PROGRAM_VERSION": "next-3.6"}, True),
+    (TMUX | {"TERM_PROGRAM_VERSION": "3.5", "STY": "1.a"}, False),
+]
+
+
+@pytest.mark.parametrize(("environ", "expected"), TAKES_LINKS, ids=str)
+def test_the_terminals_that_take_links_are_known_by_their_words(
+    environ: dict[str, str], expected: bool
+) -> None:
+    assert takes_links(environ) == expected
 
 
 # -- widths -----------------------------------------------------------------------------------
@@ -402,14 +564,14 @@ def cut_texts(draw: st.DrawFn) -> tuple[str, list[str]]:
 
 
 @settings(deadline=None, max_examples=150)
-@given(cut_texts(), st.integers(5, 80), st.booleans())
+@given(cut_texts(), st.integers(5, 80), st.booleans(), st.booleans())
 def test_the_pieces_do_not_depend_on_the_cuts(
-    cut: tuple[str, list[str]], width: int, color: bool
+    cut: tuple[str, list[str]], width: int, color: bool, links: bool
 ) -> None:
     text, parts = cut
-    whole = rendered([text], width, color=color)
-    assert rendered(parts, width, color=color) == whole
-    assert SGR.sub("", whole) == rendered([text], width)
+    whole = rendered([text], width, color=color, links=links)
+    assert rendered(parts, width, color=color, links=links) == whole
+    assert SGR.sub("", LINK.sub("", whole)) == rendered([text], width)
 
 
 @settings(deadline=None, max_examples=150)
@@ -420,12 +582,12 @@ def test_the_screen_is_that_of_the_whole_drawn_at_once(
     text, parts = cut
     whole = [row.rstrip() for row in rows_of(text, width)]
     assert max(map(cells, whole), default=0) <= width
-    written = live(parts, (width, height))
+    written = live(parts, (width, height), links=True)
     expected = screen_rows("".join(f"{row}\n" for row in whole), width, height)
     assert screen_rows(written, width, height) == expected
     # A row that was too wide would have been two.
     assert len(expected) == len("\n".join(whole).rstrip("\n").split("\n")) or not expected
-    assert "\x1b" not in MOVES.sub("", SGR.sub("", written))
+    assert "\x1b" not in MOVES.sub("", SGR.sub("", LINK.sub("", written)))
 
 
 def test_a_piece_is_ready_with_its_end_and_a_line_of_code_with_its_line() -> None:
@@ -584,9 +746,43 @@ def test_text_without_styles_is_written_once() -> None:
     assert not re.search(r"\x1b\[\d+A", written)
 
 
+class Calls:
+    """Counts calls of functions: the work that was done, as no clock can tell."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def __call__(self, _: object, event: str, __: object) -> None:
+        """Be told by the interpreter what happens."""
+        self.number += event in ("call", "c_call")
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        *("some *words* of it\n\n- item\n  - `code`\n\n```py\nx = 1\n```\n", "word ", "[", "*a "),
+        *("- a\n  - b\n", "x", "|a|\n|-|\n|b|\n", "> a\n", "[a](http://b)\n", "```\n", "&amp;"),
+        *("\n", "    a\n\n", "- [a](http://b)\n"),
+    ],
+)
+def test_twice_the_text_is_twice_the_work(part: str) -> None:
+    done = []
+    for size in (12_000, 24_000):
+        parts = parts_of(part * (size // len(part)), 20)
+        calls = Calls()
+        sys.setprofile(calls)
+        try:
+            live(parts, clock=lambda: 0.0, links=True)
+        finally:
+            sys.setprofile(None)
+        done.append(calls.number)
+    assert done[1] < 2.2 * done[0]
+
+
+@pytest.mark.parametrize("links", [False, True])
 @pytest.mark.parametrize("width", [20, 40, 80])
-def test_at_most_three_times_the_bytes_of_an_answer_are_written(width: int) -> None:
-    written = live(parts_of(ANSWER, 4), (width, 24))
+def test_at_most_three_times_the_bytes_of_an_answer_are_written(width: int, links: bool) -> None:
+    written = live(parts_of(ANSWER, 4), (width, 24), links=links)
     assert len(written.encode()) <= 3 * len(ANSWER.encode())
 
 
@@ -679,8 +875,8 @@ def expanded(text: str) -> str:
 
 
 def shown(written: str) -> str:
-    """Return what of `written` is text: our own movements and styles left out."""
-    text = MOVES.sub("", SGR.sub("", written))
+    """Return what of `written` is text: our own movements, styles and links left out."""
+    text = MOVES.sub("", SGR.sub("", LINK.sub("", written)))
     return re.sub(r"\n", " ", text)
 
 
@@ -690,7 +886,7 @@ def test_nothing_in_a_text_acts_on_the_terminal(vector: dict[str, Any], size: in
     text = expanded(vector["in"])
     never = (lambda: 0.0) if len(text) > 3000 else None
     parts = vector.get("chunks") if not size else None
-    written = live(parts or parts_of(text, size), (80, 24), clock=never)
+    written = live(parts or parts_of(text, size), (80, 24), clock=never, links=True)
     assert not FORBIDDEN.search(shown(written))
     for forbidden in vector.get("forbid", []):
         assert forbidden not in shown(written)
@@ -712,7 +908,7 @@ def test_legitimate_text_is_drawn_as_it_is(vector: dict[str, Any]) -> None:
     ["{}", "# {}", "- {}", "[{}](/u)", "[a](</{}>)", "![{}](/u)", "|{}|\n|-|", "`{}`", "    {}"],
 )
 def test_no_entity_draws_what_the_character_may_not(entity: str, form: str) -> None:
-    written = live([form.format(entity)], (80, 24))
+    written = live([form.format(entity)], (80, 24), links=True)
     assert not FORBIDDEN.search(shown(written))
     rows = [row.rstrip() for row in rows_of(form.format(entity), 80)]
     assert screen_rows(written, 80, 24) == (rows if any(rows) else [])
@@ -721,4 +917,4 @@ def test_no_entity_draws_what_the_character_may_not(entity: str, form: str) -> N
 @settings(deadline=None, max_examples=150)
 @given(st.lists(BITS | st.characters(codec=None), max_size=40).map("".join))
 def test_no_text_whatever_acts_on_the_terminal(text: str) -> None:
-    assert not FORBIDDEN.search(shown(live(parts_of(text, 3), (40, 10))))
+    assert not FORBIDDEN.search(shown(live(parts_of(text, 3), (40, 10), links=True)))

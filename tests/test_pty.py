@@ -238,6 +238,25 @@ def test_an_answer_that_came_in_pieces_is_on_the_screen_as_if_rendered_at_once(
     assert len(one.raw) < 3 * len(_ANSWER.encode())
 
 
+@pytest.mark.parametrize(
+    ("env", "takes"),
+    [
+        ({"VTE_VERSION": "7600"}, True),
+        ({"VTE_VERSION": "7600", "NO_COLOR": "1"}, False),
+        ({"VTE_VERSION": "7600", "TERM": "dumb"}, False),
+        ({}, False),
+    ],
+)
+def test_a_link_can_be_clicked_where_the_terminal_is_known_to_take_it(
+    env: dict[str, Any], takes: bool, tmp_path: Path
+) -> None:
+    one = shown([text("See [a](https://b.example/c).")], folder=tmp_path, **env)
+    assert (b"\x1b]8;id=1;https://b.example/c\x1b\\" in one.raw) == takes
+    assert (b"\x1b]" in one.raw) == takes
+    if env.get("TERM") != "dumb":
+        assert one.lines[0] == "See a (https://b.example/c)."
+
+
 def test_a_written_file_is_shown_as_its_diff(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"one\ntwo\n\x1b[2J\n")
     change = {"path": "a.txt", "content": "2", "offset": 4, "del_bytes": 3}

@@ -46,11 +46,24 @@ _REQUEST: Final = Request(1, 2, 3000)
 _CALL: Final = ToolCall("call_1", "shell_exec", '{"command": "ls"}')
 
 
-def drawn(*events: Event, in_place: bool = False, color: bool = False, answers: bool = True) -> str:
+def drawn(
+    *events: Event,
+    in_place: bool = False,
+    color: bool = False,
+    answers: bool = True,
+    environ: Mapping[str, str] | None = None,
+) -> str:
     """Return what a screen writes for `events`."""
     out = io.StringIO()
     # A clock that stands still: of an answer's tail the first part alone is drawn as it comes.
-    screen = Screen(out, in_place=in_place, color=color, answers=answers, clock=lambda: 0.0)
+    screen = Screen(
+        out,
+        in_place=in_place,
+        color=color,
+        answers=answers,
+        clock=lambda: 0.0,
+        environ=environ or {},
+    )
     for event in events:
         screen.show(event)
     return out.getvalue()
@@ -317,6 +330,15 @@ def test_an_answer_is_drawn_as_markdown_on_a_terminal_alone() -> None:
     events: list[Event] = [TextDelta(_ANSWER), replied(_ANSWER), done()]
     assert drawn(*events, in_place=True, color=True) == markdown(_ANSWER)
     assert drawn(*events, color=True) == _ANSWER
+
+
+def test_a_link_is_one_to_a_terminal_that_takes_links() -> None:
+    link: list[Event] = [TextDelta("[a](http://b)\n\n")]
+    kitty = {"TERM": "xterm-kitty"}
+    assert "\x1b]8;id=1;http://b\x1b\\" in drawn(*link, in_place=True, color=True, environ=kitty)
+    for how in ({"color": True}, {"in_place": True}, {}):
+        assert "\x1b]" not in drawn(*link, environ=kitty, **how)
+    assert "\x1b]" not in drawn(*link, in_place=True, color=True)
 
 
 def test_each_answer_begins_anew() -> None:

@@ -1,12 +1,16 @@
 """The text of a block -> spans: emphasis, code, links. CommonMark's inlines by markdown-it.
 
-URLs are shown, behind the text of their link, so that what is clicked is what was read. Images are
-text; nothing is fetched. HTML is text.
+URLs are shown, behind the text of their link, so that what is clicked is what was read; a text that
+looks like another address than the link's leads nowhere. Images are text; nothing is fetched. HTML
+is text.
 """
 
+import re
+from collections.abc import Iterator
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
-from bantam.terminal.spans import Span, clean
+from bantam.terminal.spans import Span, clean, target, text_of
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -15,6 +19,7 @@ if TYPE_CHECKING:
 _MOST_CHARACTERS: Final = 50_000
 _DIM, _ITALIC, _LINK, _CODE = "2", "3", "4", "36"
 _STYLES: Final = {"strong": "1", "em": _ITALIC, "s": "9", "link": _LINK}
+_ADDRESS: Final = re.compile(r"(?i)://|www\.|@")
 
 
 class Inlines:
@@ -24,12 +29,13 @@ class Inlines:
         from markdown_it import MarkdownIt
 
         self._reader = MarkdownIt("commonmark", {"html": False}).enable("strikethrough")
+        self._numbers = count(1)  # of links
 
     def spans(self, text: str) -> list[Span]:
         """Return the spans of `text`, a hard break as LF; a text that is too long as it is."""
         if len(text) > _MOST_CHARACTERS:
-            return [(clean(text), "")]
-        walk = _Walk()
+            return [Span(clean(text))]
+        walk = _Walk(self._numbers)
         for root in self._reader.parseInline(text):
             for token in root.children or []:
                 walk.see(token)
@@ -39,9 +45,10 @@ class Inlines:
 class _Walk:
     """The spans of the tokens seen so far, and the styles and links that are open."""
 
-    def __init__(self) -> None:
+    def __init__(self, numbers: Iterator[int]) -> None:
         self.spans: list[Span] = []
-        self._styles: list[str] = []
+        self._numbers = numbers
+        self._styles = [""]  # each with those around it
         self._links: list[tuple[str, int]] = []  # URL, number of spans before its text
 
     def see(self, token: "Token") -> None:
@@ -51,7 +58,7 @@ class _Walk:
             case "softbreak":
                 self._add(" ")
             case "hardbreak":
-                self.spans.append(("\n", ""))
+                self.spans.append(Span("\n"))
             case "code_inline":
                 self._add(clean(token.content), _CODE)
             case "image":
@@ -61,7 +68,7 @@ class _Walk:
             case _ if end == "open":
                 if name == "link":
                     self._links.append((str(token.attrs["href"]), len(self.spans)))
-                self._styles.append(_STYLES[name])
+                self._styles.append(_joined(self._styles[-1], _STYLES[name]))
             case _ if end == "close":
                 self._styles.pop()
                 if name == "link":
@@ -71,10 +78,21 @@ class _Walk:
 
     def _end_link(self) -> None:
         url, before = self._links.pop()
-        text = "".join(text for text, _ in self.spans[before:])
-        if url and url not in (text, f"mailto:{text}"):
-            self._add(f" ({clean(url)})" if text else clean(url), _DIM)
+        if not (text := text_of(self.spans[before:])):
+            text = clean(url)
+            self._add(text, _DIM)
+        is_same = url in (text, f"mailto:{text}")
+        if (is_same or not _ADDRESS.search(text)) and (leads := target(url)):
+            link = f"{next(self._numbers)};{leads}"
+            self.spans[before:] = [span._replace(link=link) for span in self.spans[before:]]
+        if url and not is_same:
+            self._add(f" ({clean(url)})", _DIM)
 
-    def _add(self, text: str, *styles: str) -> None:
+    def _add(self, text: str, style: str = "") -> None:
         if text:
-            self.spans.append((text, ";".join(dict.fromkeys([*self._styles, *styles]))))
+            self.spans.append(Span(text, _joined(self._styles[-1], style)))
+
+
+def _joined(around: str, style: str) -> str:
+    """Return one style of two, nothing twice: emphasis may be thousands deep."""
+    return around if style in around.split(";") else f"{around};{style}".strip(";")

@@ -9,7 +9,8 @@ After a resize a terminal may have wrapped the tail's rows anew or not, and does
 is taken to have as many rows as before: at worst some of its text stays above the piece.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from itertools import takewhile
 from typing import Final, TextIO
 
@@ -19,12 +20,29 @@ from bantam.terminal.spans import cells, is_certain
 _LEAST_WAIT_S: Final = 1 / 30  # between two drawings of the tail
 _MOST_ROWS: Final = 12
 
+# The terminals that take OSC 8, and since which version. The others mostly ignore it, but not all.
+_PROGRAMS: Final[Mapping[str, tuple[int, ...]]] = {  # TERM_PROGRAM, TERM_PROGRAM_VERSION
+    "ghostty": (),
+    "Hyper": (3,),
+    "iTerm.app": (3, 1),
+    "mintty": (2, 9, 7),
+    "tmux": (3, 4),  # it hands them on where the terminal outside takes them
+    "vscode": (1, 72),
+    "WezTerm": (),
+}
+_NUMBERS: Final = {
+    "KONSOLE_VERSION": 200800,
+    "VTE_VERSION": 5202,  # GNOME's terminal and others; some before it crash
+    "KITTY_WINDOW_ID": 0,
+}
+_TERMS: Final = frozenset({"alacritty", "foot", "foot-extra", "xterm-ghostty", "xterm-kitty"})
+
 
 class Live:
     """Writes an answer to `out`, a terminal that begins an empty line.
 
     `size`: its columns and rows now. `clock`: seconds, never going back. `in_place`: it can move
-    its cursor; if not, there is no tail.
+    its cursor; if not, there is no tail. `links`: it takes OSC 8.
     """
 
     def __init__(
@@ -35,12 +53,13 @@ class Live:
         *,
         in_place: bool,
         color: bool,
+        links: bool = False,
     ) -> None:
         self._out = out
         self._size = size
         self._clock = clock
         self._in_place = in_place
-        self._markdown = Markdown(size()[0], color=color)
+        self._markdown = Markdown(size()[0], color=color, links=links)
         self._shown = [""]  # the tail's rows; the cursor is at the end of the last one
         self._due_s = clock()
 
@@ -64,6 +83,30 @@ class Live:
         rows = [*"".join(finished).split("\n")[:-1], *tail]
         self._out.write(_change(self._shown, rows))
         self._shown = tail
+
+
+def takes_links(environ: Mapping[str, str]) -> bool:
+    """Return whether the terminal is known to take OSC 8, by what it says in the environment.
+
+    What a multiplexer runs in has left its own words there; so has, at times, a terminal that
+    another one was started from, but then TERM_PROGRAM or TERM is the younger word.
+
+    >>> takes_links({"TERM_PROGRAM": "iTerm.app", "TERM_PROGRAM_VERSION": "3.5.0"})
+    True
+    """
+    term, program = environ.get("TERM", ""), environ.get("TERM_PROGRAM", "")
+    in_tmux = "TMUX" in environ or term.startswith(("screen", "tmux"))
+    if term in ("dumb", "linux") or "STY" in environ or (in_tmux and program != "tmux"):
+        return False
+    if program:
+        found = tuple(map(int, re.findall(r"\d{1,9}", environ.get("TERM_PROGRAM_VERSION", ""))))
+        return program in _PROGRAMS and found >= _PROGRAMS[program]
+    numbers = ((environ.get(name, ""), least) for name, least in _NUMBERS.items())
+    return (
+        term in _TERMS
+        or "WT_SESSION" in environ
+        or any(re.fullmatch(r"\d{1,9}", text) and int(text) >= least for text, least in numbers)
+    )
 
 
 def _change(old: list[str], new: list[str]) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from bantam.core.text import screen_text
 from bantam.terminal.screen import complain, one_line
-from bantam.terminal.spans import drawn
+from bantam.terminal.spans import Span, drawn
 from bantam.terminal.streams import OutputFailed, abandon, size_of
 from bantam.terminal.tables import table_rows
 from bantam.terminal.traces import RED
@@ -33,7 +33,7 @@ class Output:
             self.raw("".join("\t".join(row) + "\n" for row in cells))
             return
         source = "\n".join(map(_as_markdown, [head, ["-"] * len(head), *cells]))
-        lines = table_rows(source, size_of(sys.stdout)[0], lambda text: [(text, "")])
+        lines = table_rows(source, size_of(sys.stdout)[0], lambda text: [Span(text)])
         self.raw("".join(drawn(line, color=self.color) + "\n" for line in lines))
 
     def fault(self, text: str) -> None:
@@ -42,7 +42,7 @@ class Output:
             complain(text)
             return
         line = f"error: {one_line(text)}"
-        self.raw(drawn([(line, RED)], color=self.color) + "\n")
+        self.raw(drawn([Span(line, RED)], color=self.color) + "\n")
 
     def aside(self, text: str) -> None:
         """Write what is for the person and no answer: elsewhere than a terminal, to the error."""

@@ -7,8 +7,9 @@ A wait before a retry, and a tool that takes long, are told in lines that stand 
 the turn while it waits, and a thread that draws beside it would not be worth its races.
 """
 
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from time import monotonic
@@ -85,7 +86,7 @@ class Screen:
 
     `in_place`: `out` is a terminal whose cursor moves, so a line can be erased and an answer is
     drawn as Markdown. `size`: its columns and rows now, by default what `out` says. `clock`:
-    seconds, never going back.
+    seconds, never going back. `environ`: tells which terminal it is.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class Screen:
         answers: bool,
         size: Callable[[], tuple[int, int]] | None = None,
         clock: Callable[[], float] = monotonic,
+        environ: Mapping[str, str] = os.environ,
     ) -> None:
         self._out = out
         self._in_place = in_place
@@ -104,6 +106,7 @@ class Screen:
         self._answers = answers
         self._size = size or partial(size_of, out)
         self._clock = clock
+        self._environ = environ
         self._status = ""  # what stands in the line that the next event erases
         self._retrying: tuple[Retry, float] | None = None  # with the end of its wait
         self._running: tuple[str, float] | None = None  # a tool, and when it began
@@ -251,9 +254,12 @@ class Screen:
         if not self._in_place:
             return _Plain(self._out)
         # Here, since it loads rich and Markdown's grammar, which a run to a pipe does without.
-        from bantam.terminal.live import Live
+        from bantam.terminal.live import Live, takes_links
 
-        return Live(self._out, self._size, self._clock, in_place=True, color=self._color)
+        links = takes_links(self._environ)
+        return Live(
+            self._out, self._size, self._clock, in_place=True, color=self._color, links=links
+        )
 
     def _end_stream(self) -> None:
         """Close streamed text: all of it is drawn, and the line is ended."""

@@ -1,8 +1,8 @@
 r"""Styled text: its width in cells, its rows, its bytes.
 
-A span is text in one style, SGR parameters ("1;36", "" for plain). What stands in a row is a list
-of them. Text comes in through `clean`, so no span holds a control character but LF, which ends a
-row, and none of its bytes acts on the terminal.
+What stands in a row is a list of spans. Text comes in through `clean`, so no span holds a control
+character but LF, which ends a row, and none of its bytes acts on the terminal; where a link leads
+comes in through `target`, so that nothing in it ends or extends the sequence that it stands in.
 
 Widths are upper bounds where terminals disagree: an emoji joined of three counts as three, a
 selector that asks for emoji form as one more cell. A row is never wider than was reckoned, and a
@@ -12,14 +12,18 @@ column of a table at most narrower than it could be.
 import re
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
+from urllib.parse import quote
 
 from bantam.core.text import screen_text
 
-Span = tuple[str, str]
-
 _PLAIN: Final = ""
 _RESET: Final = "\x1b[m"
+# What may stand in a URI besides letters, digits and "-._~" (RFC 3986, section 2); no blank, quote,
+# backslash or control is in it.
+_URI: Final = ":/?#[]@!$&'()*+,;=%"
+_TARGET: Final = re.compile(r"(?i)(?:https?://(?=[^/?#])|mailto:.).*")
+_MOST_TARGET: Final = 2083  # bytes: VTE's bound, and that of old browsers
 _EMOJI_SELECTOR: Final = "\ufe0f"
 # UTS #51: by itself each is as wide as the emoji before it, which older terminals draw it behind.
 _SKIN_TONES: Final = "\U0001f3fb-\U0001f3ff"
@@ -39,6 +43,14 @@ _CERTAIN: Final = re.compile(
 )
 
 
+class Span(NamedTuple):
+    """Text in one style, SGR parameters ("1;36"), and the link that it is part of, if any."""
+
+    text: str
+    style: str = _PLAIN
+    link: str = ""  # its number, ";" and its target
+
+
 def clean(text: str) -> str:
     r"""Return a stranger's text fit for a span, in one line.
 
@@ -48,6 +60,16 @@ def clean(text: str) -> str:
     'ab c d'
     """
     return screen_text(text).replace("\n", " ").replace("\t", " ")
+
+
+def target(url: str) -> str:
+    r"""Return a stranger's URL as an OSC 8 sequence may hold it, "" if it may not.
+
+    >>> target("https://a.b/\x1b\\c d"), target("file:///etc/passwd"), target("http:///")
+    ('https://a.b/%1B%5Cc%20d', '', '')
+    """
+    found = quote(url, safe=_URI, errors="replace")
+    return found if len(found) <= _MOST_TARGET and _TARGET.fullmatch(found) else ""
 
 
 def cells(text: str) -> int:
@@ -108,8 +130,8 @@ def cut(text: str, width: int) -> list[tuple[int, int]]:
 def pieces(spans: list[Span], bounds: list[tuple[int, int]]) -> list[list[Span]]:
     """Return the parts of `spans` that stand at `bounds`, which are in order."""
     ends = [0]
-    for text, _ in spans:
-        ends.append(ends[-1] + len(text))
+    for span in spans:
+        ends.append(ends[-1] + len(span.text))
     parts: list[list[Span]] = []
     first = 0
     for start, end in bounds:
@@ -118,8 +140,8 @@ def pieces(spans: list[Span], bounds: list[tuple[int, int]]) -> list[list[Span]]
         part = []
         at = first
         while at < len(spans) and ends[at] < end:
-            text, style = spans[at]
-            part.append((text[max(0, start - ends[at]) : end - ends[at]], style))
+            text = spans[at].text[max(0, start - ends[at]) : end - ends[at]]
+            part.append(spans[at]._replace(text=text))
             at += 1
         parts.append(part)
     return parts
@@ -127,26 +149,43 @@ def pieces(spans: list[Span], bounds: list[tuple[int, int]]) -> list[list[Span]]
 
 def wrapped(spans: list[Span], width: int) -> list[list[Span]]:
     """Return `spans` in rows of at most `width` cells; one row at least."""
-    return pieces(spans, rows("".join(text for text, _ in spans), width))
+    return pieces(spans, rows(text_of(spans), width))
 
 
-def drawn(spans: list[Span], *, color: bool) -> str:
+def text_of(spans: list[Span]) -> str:
+    """Return the text alone."""
+    return "".join(span.text for span in spans)
+
+
+def drawn(spans: list[Span], *, color: bool, links: bool = False) -> str:
     r"""Return what a terminal gets: plain at its end, and the same text with and without colour.
 
-    >>> drawn([("a ", ""), ("b", "1"), (" ", ""), ("c", "1")], color=True)
+    `links`: it takes OSC 8, and `color` is on. A link ends with its row, so that no border of a
+    table is in it; its number tells the terminal which rows are one.
+
+    >>> drawn([Span("a "), Span("b", "1"), Span(" "), Span("c", "1")], color=True)
     'a \x1b[1mb c\x1b[m'
+    >>> drawn([Span("a", link="1;http://b")], color=True, links=True)
+    '\x1b]8;id=1;http://b\x1b\\a\x1b]8;;\x1b\\'
     """
     if not color:
-        return "".join(text for text, _ in spans)
+        return text_of(spans)
     parts = []
-    current = _PLAIN
-    for text, style in spans:
+    current, leads = _PLAIN, ""
+    for text, style, link in spans:
+        if links and link != leads:
+            parts.append(_leading(link))
+            leads = link
         # A blank looks the same in all colours and weights: it is not worth a sequence.
         if style != current and not (text.isspace() and _shows_on_text_alone(style, current)):
             parts.append(_switch(current, style))
             current = style
         parts.append(text)
-    return "".join([*parts, _RESET if current else ""])
+    return "".join([*parts, _leading("") if leads else "", _RESET if current else ""])
+
+
+def _leading(link: str) -> str:
+    return f"\x1b]8;id={link}\x1b\\" if link else "\x1b]8;;\x1b\\"
 
 
 def _switch(current: str, style: str) -> str:

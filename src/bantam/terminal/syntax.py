@@ -9,7 +9,7 @@ Colours are the terminal's own, few of them: each costs bytes.
 from collections.abc import Iterator
 from typing import Any, Final
 
-from bantam.terminal.spans import Span, clean
+from bantam.terminal.spans import Span, clean, text_of
 
 _MOST_CHARACTERS: Final = 2000  # of a line that is coloured: what is longer is data
 _STYLES: Final = {
@@ -42,11 +42,13 @@ class Highlighter:
         text = text.expandtabs(4)
         plain = clean(text)
         if self._lexer is None or len(text) > _MOST_CHARACTERS:
-            return [(plain, "")]
+            return [Span(plain)]
         read = self._lexer.get_tokens if self._table is None else self._tokens
-        spans = [(clean(part.rstrip("\n")), _style(str(kind))) for kind, part in read(f"{text}\n")]
+        spans = [
+            Span(clean(part.rstrip("\n")), _style(str(kind))) for kind, part in read(f"{text}\n")
+        ]
         # Some lexers drop what they take for no code of theirs.
-        return spans if "".join(part for part, _ in spans) == plain else [(plain, "")]
+        return spans if text_of(spans) == plain else [Span(plain)]
 
     def _tokens(self, text: str) -> Iterator[tuple[Any, str]]:
         """Yield the tokens of one line and its LF; keep the states that the next line begins in."""

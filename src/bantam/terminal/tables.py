@@ -10,7 +10,7 @@ from itertools import zip_longest
 from typing import Final
 
 from bantam.terminal.lines import row_cells
-from bantam.terminal.spans import Span, cells, wrapped
+from bantam.terminal.spans import Span, cells, text_of, wrapped
 
 _LEAST: Final = 3  # cells of a column
 _HEAD: Final = "1"
@@ -19,8 +19,8 @@ Inline = Callable[[str], list[Span]]
 Cell = list[Span]
 
 
-def table_rows(source: str, width: int, inline: Inline) -> list[list[Span]]:
-    """Return what is drawn of `source`: the head, the delimiters and the rows of a table.
+def table_rows(source: str, width: int, inline: Inline) -> Iterator[list[Span]]:
+    """Yield what is drawn of `source`: the head, the delimiters and the rows of a table.
 
     No row is wider than `width` cells. `inline` gives the spans of one cell.
     """
@@ -30,12 +30,12 @@ def table_rows(source: str, width: int, inline: Inline) -> list[list[Span]]:
         [inline(text) for text, _ in zip_longest(row[:count], head, fillvalue="")]
         for row in (head, *body)
     ]
-    grid[0] = [[(text, _with_head(style)) for text, style in cell] for cell in grid[0]]
+    grid[0] = [[span._replace(style=_with_head(span.style)) for span in cell] for cell in grid[0]]
     room = width - 3 * count - 1
     if room < _LEAST * count:
-        return list(_records(grid, width))
+        return _records(grid, width)
     widths = _fitted([max(map(_width, column)) for column in zip(*grid, strict=True)], room)
-    return list(_boxed(grid, widths, delimiters))
+    return _boxed(grid, widths, delimiters)
 
 
 def _with_head(style: str) -> str:
@@ -43,7 +43,7 @@ def _with_head(style: str) -> str:
 
 
 def _width(cell: Cell) -> int:
-    return max(1, cells("".join(text for text, _ in cell)))
+    return max(1, cells(text_of(cell)))
 
 
 def _fitted(wanted: list[int], room: int) -> list[int]:
@@ -59,26 +59,28 @@ def _fitted(wanted: list[int], room: int) -> list[int]:
 def _boxed(
     grid: list[list[Cell]], widths: list[int], delimiters: list[str]
 ) -> Iterator[list[Span]]:
-    drawn = [[wrapped(c, w) for c, w in zip(row, widths, strict=True)] for row in grid]
-    is_wrapped = any(len(cell) > 1 for row in drawn[1:] for cell in row)
+    is_wrapped = any(
+        _width(cell) > width for row in grid[1:] for cell, width in zip(row, widths, strict=True)
+    )
     yield _line("┌┬┐", widths)
-    for number, row in enumerate(drawn):
+    for number, line in enumerate(grid):
         # Between rows that are wrapped too: where one ends could not be seen else.
         if number == 1 or (number and is_wrapped):
             yield _line("├┼┤", widths)
+        row = [wrapped(cell, width) for cell, width in zip(line, widths, strict=True)]
         for height in range(max(map(len, row))):
             spans: list[Span] = []
             parts = (cell[height] if height < len(cell) else [] for cell in row)
             for part, width, delimiter in zip(parts, widths, delimiters, strict=True):
-                before, after = _padding(width - cells("".join(t for t, _ in part)), delimiter)
-                spans += [("│ " + " " * before, ""), *part, (" " * after + " ", "")]
-            yield [*spans, ("│", "")]
+                before, after = _padding(width - cells(text_of(part)), delimiter)
+                spans += [Span("│ " + " " * before), *part, Span(" " * after + " ")]
+            yield [*spans, Span("│")]
     yield _line("└┴┘", widths)
 
 
 def _line(corners: str, widths: list[int]) -> list[Span]:
     bars = corners[1].join("─" * (width + 2) for width in widths)
-    return [(f"{corners[0]}{bars}{corners[2]}", "")]
+    return [Span(f"{corners[0]}{bars}{corners[2]}")]
 
 
 def _padding(room: int, delimiter: str) -> tuple[int, int]:
@@ -96,4 +98,4 @@ def _records(grid: list[list[Cell]], width: int) -> Iterator[list[Span]]:
         if number:
             yield []
         for name, cell in zip(head, row, strict=True):
-            yield from wrapped([*name, (": ", ""), *cell] if cell else name, width)
+            yield from wrapped([*name, Span(": "), *cell] if cell else name, width)

@@ -1,10 +1,13 @@
 """A program that reads prompts as Bantam does and prints what was submitted, one JSON a line.
 
 Arguments: `plain`, `emacs` or `vi`, and the file of the history. The prompt `turn` is a turn, which
-lasts until the file `go` is there; `ask` asks a question.
+lasts until the file `go` is there; `ask` asks a question. With `COUNT_CALLS` in the environment a
+prompt is a digest, for long ones, and it is said how many functions were called for it, Python's
+own too.
 """
 
 import asyncio
+import hashlib
 import json
 import os
 import signal
@@ -58,6 +61,27 @@ def lines_of(mode: str, history: str) -> Lines:
     )
 
 
+class Calls:
+    """Counts calls of functions: the work that was done, as no clock can tell."""
+
+    def __init__(self) -> None:
+        self._number = 0
+
+    def __call__(self, _: object, event: str, __: object) -> None:
+        """Be told by the interpreter what happens."""
+        self._number += event in ("call", "c_call")
+
+    def taken(self) -> int:
+        """Return the number of calls, and begin at 0 again."""
+        number, self._number = self._number, 0
+        return number
+
+
+def digest(text: str) -> str:
+    """Return what tells whether `text` is whole."""
+    return f"{len(text)} characters, {hashlib.sha256(text.encode()).hexdigest()}"
+
+
 def say(**what: object) -> None:
     """Print one line."""
     sys.stdout.write(f"{json.dumps(what)}\n")
@@ -84,9 +108,14 @@ def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, stop)
     lines = lines_of(*sys.argv[1:3])
+    calls = Calls() if "COUNT_CALLS" in os.environ else None
+    sys.setprofile(calls)
     try:
         while (prompt := lines.read("> ", cancel)) is not None:
-            say(prompt=prompt)
+            if calls:
+                say(prompt=digest(prompt), calls=calls.taken())
+            else:
+                say(prompt=prompt)
             if prompt == "turn":
                 turn(lines, cancel)
             if prompt == "ask":

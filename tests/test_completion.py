@@ -5,19 +5,30 @@ from pathlib import Path
 
 import pytest
 from editor_driver import words_after
+from users import open_folder, ordinary_user
 
 from bantam.terminal.completion import Candidate, candidates
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    for name in ("sub/deep", "sub/file.txt", ".hidden/x", "my file", "my dir/a b", "café", 'q"q'):
+    for name in (
+        "sub/deep",
+        "sub/file.txt",
+        ".hidden/x",
+        "my file",
+        "my dir/a b",
+        "café",
+        'q"q',
+        "tab\ted",
+    ):
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.touch()
-    for name in ("evil\x1b[2J", "evil\nline", "evil\u202e"):
+    for name in ("evil\x1b[2J", "evil\nline", "evil\u202e", "evil\udcff", "evil\xa0blank"):
         (tmp_path / name).touch()
     (tmp_path / "broken").symlink_to("nowhere")
+    (tmp_path / "loop").symlink_to("loop")
     return tmp_path
 
 
@@ -36,7 +47,7 @@ def folder(tmp_path: Path) -> Path:
         ("/load  x", ["xyz"]),
         ("/cfg model ", ["kilo/free", "kilo/paid"]),
         ("/cfg other ", []),
-        ("@", ["@broken", "@café", '@"my dir/', '@"my file"', "@sub/"]),
+        ("@", ["@broken", "@café", "@loop", '@"my dir/', '@"my file"', "@sub/", '@"tab\ted"']),
         ("@su", ["@sub/"]),
         ("@sub/", ["@sub/deep", "@sub/file.txt"]),
         ("see @sub/f", ["@sub/file.txt"]),
@@ -51,6 +62,9 @@ def folder(tmp_path: Path) -> Path:
         ("@.", ["@.hidden/"]),
         ("@.hidden/", ["@.hidden/x"]),
         ("@./su", ["@./sub/"]),
+        ("@tab", ['@"tab\ted"']),
+        ("@~", []),
+        ("@~nobody-at-all/", []),
         ("@q", []),
         ("@evil", []),
         ("@sub/file.txt/", []),
@@ -75,6 +89,26 @@ def test_a_candidate_takes_the_place_of_what_was_typed_of_it(folder: Path) -> No
 def test_an_absolute_path_is_one(folder: Path) -> None:
     found = [each.text for each in candidates(f"@{folder}/su", words_after, "/")]
     assert found == [f"@{folder}/sub/"]
+
+
+def test_a_tilde_is_the_home(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(folder / "sub"))
+    found = [each.text for each in candidates("@~/f", words_after, str(folder / "my dir"))]
+    assert found == ["@~/file.txt"]
+
+
+def test_of_a_folder_that_may_not_be_read_nothing_is_offered() -> None:
+    with open_folder() as folder:
+        (folder / "locked").mkdir()
+        (folder / "locked" / "file").touch()
+        (folder / "link").symlink_to("locked/file")
+        (folder / "locked").chmod(0)
+        with ordinary_user():
+            inside = [*candidates("@locked/", words_after, str(folder))]
+            beside = [each.text for each in candidates("@", words_after, str(folder))]
+        (folder / "locked").chmod(0o700)
+        assert inside == []
+        assert beside == ["@link", "@locked/"]
 
 
 def test_of_a_huge_folder_so_many_names_are_offered(tmp_path: Path) -> None:

@@ -29,7 +29,10 @@ CASES: Final = [
 ]
 _ACTION: Final = re.compile(r"@(\w+):(\w+)@")
 SIZES: Final = [(80, 24), (40, 12)]
-UP, DOWN, LEFT, PASTE, END_PASTE = "\x1b[A", "\x1b[B", "\x1b[D", "\x1b[200~", "\x1b[201~"
+UP, DOWN, LEFT = "\x1b[A", "\x1b[B", "\x1b[D"
+HOME, END, DELETE = "\x1b[H", "\x1b[F", "\x1b[3~"
+WORD_LEFT, WORD_RIGHT = "\x1b[1;5D", "\x1b[1;5C"
+PASTE, END_PASTE = "\x1b[200~", "\x1b[201~"
 
 both_sizes = pytest.mark.parametrize(("columns", "rows"), SIZES, ids=["80x24", "40x12"])
 both_modes = pytest.mark.parametrize("mode", ["emacs", "vi"])
@@ -106,7 +109,28 @@ KEYS: Final = {
         f"{PASTE}a\x1b[31mb\x1b]0;t\x07c\x03\x04\x00\u202ed\te{END_PASTE}\r",
         "abcd\te",
     ),
+    "the end of no paste is nothing": (f"{PASTE}a{END_PASTE}b{END_PASTE}c\r", "abc"),
+    "a key that is not known is nothing": ("a\x1b[13;2ub\x1b[I\x1b[25~c\r", "abc"),
     "arrows move": (f"ac{LEFT}b\r", "abc"),
+    "Home and End move in the line": (f"x\nbc{HOME}a{END}d\r", "x\nabcd"),
+    "Ctrl+A and Ctrl+E do so too": ("x\nbc\x01a\x05d\r", "x\nabcd"),
+    "Ctrl+Left and Ctrl+Right move by words": (
+        f"on two{WORD_LEFT}{LEFT}e{WORD_RIGHT}!\r",
+        "one two!",
+    ),
+    "Alt+B and Alt+F do so too": ("on two\x1bb\x1bbz\x1bfe\r", "zone two"),
+    "Delete takes what is behind": (f"abc{HOME}{DELETE}\r", "bc"),
+    "Alt+D takes the word behind": ("one two\x01\x1bd\r", " two"),
+    "Ctrl+W takes the word before": ("one two\x17!\r", "one !"),
+    "Ctrl+U takes all before in the line": (f"x\none two{LEFT}\x15\r", "x\no"),
+    "Ctrl+K takes all behind in the line": (f"one two\nx{UP}{HOME}\x0b\r", "\nx"),
+    "Ctrl+Y puts back what was taken": ("one two\x17\x01\x19\r", "twoone "),
+    "Ctrl+_ takes back a run of typing": ("one\x17two three\x1f\r", ""),
+    "Ctrl+_ takes back one change after the other": ("one two\x17\x17\x1f\x1f\r", "one two"),
+    "Ctrl+_ takes back a paste": (f"a{PASTE}bc\rd{END_PASTE}\x1f\r", "a"),
+    "Ctrl+L keeps the line": ("ab\x0cc\r", "abc"),
+    "Ctrl+S stops nothing": ("ab\x13\x07c\r", "abc"),
+    "a mark is in the way of no key": ("ab\0c\0\x7fd\0\x01\0\x1b[3~\r", "bd"),
     "Up moves between lines": (f"a\nb{UP}c\r", "ac\nb"),
     "Backspace takes wide characters": ("漢字🦊é\x7f\x7fx\r", "漢字x"),
     "Ctrl+C clears the line": ("abc\x03d\r", "d"),
@@ -124,6 +148,7 @@ KEYS: Final = {
     "Tab again takes the first": ("/load a\t\t\r", "/load abc-1"),
     "Tab completes a path": ("see @RE\t now\r", "see @README.md now"),
     "Tab goes on in a folder": ("@su\tfi\t\r", "@sub/file"),
+    "Tab completes a path from home": ("@~/RE\t\r", "@~/README.md"),
     "Tab quotes a name with a blank": ("@my\t\r", '@"my file.txt"'),
     "a line that begins with a blank is no command": (" /he\t\r", " /he"),
 }
@@ -152,6 +177,10 @@ def test_keys(name: str, columns: int, rows: int, tmp_path: Path) -> None:
         ("abc\x1b\x03d\r", "d"),
         ("abc\x1bdd\x1bix\r", "x"),
         (f"{PASTE}a\rb{END_PASTE}\r", "a\nb"),
+        (f"ab\x1b0{PASTE}x\r{END_PASTE}\r", "x\nab"),
+        ("one two\x1b0dwix\r", "xtwo"),
+        ("abc\x1buA\x1bix\r", "x"),
+        (f"one\x1bA tw.{LEFT}{DELETE}x\x7fo\r", "one two"),
     ],
 )
 def test_keys_of_vi(keys: str, expected: str, tmp_path: Path) -> None:
@@ -257,6 +286,65 @@ def wrapped(text: str, cells: int) -> list[str]:
     return rows
 
 
+@pytest.mark.parametrize("columns", [20, 21, 40, 80])
+@pytest.mark.parametrize(
+    "text", ["a" * 17, "a" * 18, "a" * 19, "漢" * 9, "a" + "漢" * 9, "漢" * 38]
+)
+def test_a_line_goes_on_below_at_the_right_margin(text: str, columns: int, tmp_path: Path) -> None:
+    with typist(tmp_path, columns=columns, rows=5) as one:
+        one.ready()
+        one.type(text)
+        one.until(lambda: drawn(one, text, columns))
+        one.type("\x7f!\r")
+        assert one.submitted() == [f"{text[:-1]}!"]
+
+
+def test_a_small_screen_shows_the_end_of_a_long_line(tmp_path: Path) -> None:
+    with typist(tmp_path, columns=20, rows=5) as one:
+        one.ready()
+        one.type("word " * 50 + "end")
+        one.shows("end")
+        one.type(f"{HOME}begin ")
+        one.shows("> begin word word")
+        one.type("\r")
+        assert one.submitted() == ["begin " + "word " * 50 + "end"]
+
+
+@pytest.mark.parametrize("text", ["漢" * 200, "漢 a" * 50, f"{'漢' * 20}\n" * 20], ids=len)
+@pytest.mark.parametrize("columns", [20, 21, 22])
+def test_the_end_of_wide_characters_is_on_the_screen(
+    text: str, columns: int, tmp_path: Path
+) -> None:
+    with typist(tmp_path, columns=columns, rows=5) as one:
+        one.ready()
+        one.type(f"{PASTE}{text}{END_PASTE}en")
+        one.shows("en")
+        one.type(f"{LEFT}x")
+        one.shows("exn")
+        one.type("\r")
+        assert one.submitted() == [f"{text}exn"]
+
+
+def test_a_menu_leaves_the_line_on_a_small_screen(tmp_path: Path) -> None:
+    with typist(tmp_path, columns=20, rows=5) as one:
+        one.ready()
+        one.type("/l\t")
+        one.shows("/list")
+        assert [line.strip() for line in one.lines] == ["> /l", "/load", "/list"]
+
+
+def test_a_terminal_that_does_not_know_its_size_takes_lines(tmp_path: Path) -> None:
+    program = " ".join(shlex.quote(word) for word in (*DRIVER, "emacs", ""))
+    script = f"stty rows 0 columns 0; {program}"
+    with typist(tmp_path, program=("sh", "-c", script)) as one:
+        one.ready()
+        one.type(f"{PASTE}one\rtwo{END_PASTE}!")
+        one.until(lambda: one.lines == ["> one", "  two!"])
+        one.type("\r")
+        assert one.submitted() == ["one\ntwo!"]
+        one.leave()
+
+
 # -- history ----------------------------------------------------------------------------------
 
 
@@ -285,6 +373,34 @@ def test_ctrl_r_searches_the_history(tmp_path: Path) -> None:
         one.type("\r\r")
         assert one.submitted() == ["alpha beta"]
         one.leave()
+
+
+def test_ctrl_r_goes_on_to_what_is_older_and_ctrl_s_comes_back(tmp_path: Path) -> None:
+    (tmp_path / "history").write_text("alpha 1\nbeta\nalpha 2\nalpha 3\n")
+    with typist(tmp_path) as one:
+        one.ready()
+        one.type("\x12alp")
+        one.shows("> alpha 3")
+        one.type("\x12\x12")
+        one.shows("> alpha 1")
+        one.type("\x13")
+        one.shows("> alpha 2")
+        one.type("\r\r")
+        assert one.submitted() == ["alpha 2"]
+
+
+def test_an_entry_of_many_lines_is_shown_and_found_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "history").write_text("one\\n  two\\n\\nthree\nlast\n")
+    with typist(tmp_path) as one:
+        one.ready()
+        one.type(f"{UP}{UP}")
+        one.until(lambda: one.lines == ["> one", "    two", "", "  three"])
+        one.type("\x03")
+        one.until(lambda: one.lines == [">"])
+        one.type("\x12two")
+        one.until(lambda: one.lines[:4] == ["> one", "    two", "", "  three"])
+        one.type("\r!\r")
+        assert one.submitted() == ["one\n  !two\n\nthree"]
 
 
 def test_ctrl_c_ends_a_search(tmp_path: Path) -> None:
@@ -417,7 +533,7 @@ def test_a_signal_ends_the_editor_and_the_terminal_is_as_before(
 def test_a_terminal_that_goes_away_ends_the_editor(tmp_path: Path) -> None:
     with typist(tmp_path) as one:
         one.ready()
-        one.child.close(force=False)
+        one.child.ptyproc.fileobj.close()  # not pexpect's own: it sends signals of its own too
         assert eventually(lambda: not one.child.isalive())
         assert (one.child.exitstatus, one.child.signalstatus) == (143, None)
 

@@ -82,6 +82,11 @@ def test_not_everything_is_kept(entry: str, tmp_path: Path) -> None:
     assert (tmp_path / "h").read_bytes() == b"last\n"
 
 
+def test_a_million_empty_lines_are_no_work() -> None:
+    assert history(None).add("x" + "\n" * 1_000_000)
+    assert not history(None).add("\n" * 1_000_000 + "  /cfg api_key abc")
+
+
 @pytest.mark.parametrize(
     "entry", ["/cfg", "/cfg endpoint http://host/v1", "/cfg max_tokens 5", "/cfg stop ?@"]
 )

@@ -2,5 +2,6 @@
 
 Order of import, lowest first: arguments, interrupts, streams, spans, lines, blocks, syntax, tables,
 inlines, markdown, live, traces, screen, prompts, inputs, history, completion, composing, typeahead,
-editor, command, aside, oneshot, start, output, export, chat, configuring, commands, repl, runs.
+keyboard, drawing, bindings, editor, command, aside, oneshot, start, output, export, chat,
+configuring, commands, repl, runs.
 """

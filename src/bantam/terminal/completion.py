@@ -1,7 +1,8 @@
 """What Tab can put in place of what stands before the cursor. No terminal, no prompt_toolkit.
 
 A line that begins with `/` is a command: its name and its arguments come from `WordsAfter`. Behind
-an `@` that begins a word stands a path, in double quotes if there is a blank in it: `@"my file"`.
+an `@` that begins a word stands a path, in double quotes if there is a blank in it: `@"my file"`;
+`~/` is the user's home, as it is for the shell and for `write_file`.
 Names that a terminal may not show, or that hold a double quote, are not offered: what would be put
 into the line were not their name.
 """
@@ -55,10 +56,11 @@ def _words(before: str, words_after: WordsAfter) -> Iterator[Candidate]:
 def _paths(path: re.Match[str], folder: str) -> Iterator[Candidate]:
     quoted, plain = path.groups()
     parent, begun = os.path.split(plain if quoted is None else quoted)
-    for name in _names(os.path.join(folder, parent), begun):  # noqa: PTH118  names are text here
+    parent_now = os.path.join(folder, os.path.expanduser(parent))  # noqa: PTH111, PTH118  names are text here
+    for name in _names(parent_now, begun):
         found = os.path.join(parent, name)  # noqa: PTH118  as above
         text = found
-        if " " in found or quoted is not None:
+        if found.split() != [found] or quoted is not None:
             # A folder's name goes on.
             text = f'"{found}' if found.endswith("/") else f'"{found}"'
         yield Candidate(f"@{text}", len(path[0]), name)
@@ -82,4 +84,7 @@ def _is_meant(name: str, begun: str) -> bool:
 
 
 def _name(entry: "os.DirEntry[str]") -> str:
-    return f"{entry.name}/" if entry.is_dir() else entry.name
+    try:
+        return f"{entry.name}/" if entry.is_dir() else entry.name
+    except OSError:  # a link to itself, or to where nobody may look
+        return entry.name

@@ -8,37 +8,37 @@ would be complained about, and one that answers late would answer into the next 
 import asyncio
 import termios
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Final, TextIO
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.application import Application, in_terminal
-from prompt_toolkit.buffer import Buffer, CompletionState
-from prompt_toolkit.completion import Completion, DummyCompleter, get_common_complete_suffix
-from prompt_toolkit.document import Document
+from prompt_toolkit.application import Application
+from prompt_toolkit.completion import DummyCompleter
 from prompt_toolkit.enums import DEFAULT_BUFFER, EditingMode
-from prompt_toolkit.filters import emacs_mode, has_focus
+from prompt_toolkit.filters import has_focus
 from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input.typeahead import get_typeahead
-from prompt_toolkit.input.vt100 import Vt100Input
-from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent
-from prompt_toolkit.keys import Keys
+from prompt_toolkit.key_binding import KeyPressEvent
 from prompt_toolkit.layout.processors import TabsProcessor
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.utils import get_cwidth
 
 from bantam.core.cancel import Cancel
-from bantam.core.errors import BantamError, Interrupted
+from bantam.core.errors import Interrupted
 from bantam.core.messages import SURROGATES
-from bantam.terminal.completion import WordsAfter, candidates
-from bantam.terminal.composing import composed, shown_text
+from bantam.terminal.bindings import key_bindings
+from bantam.terminal.completion import WordsAfter
+from bantam.terminal.drawing import Excerpts, Margins
 from bantam.terminal.history import History
+from bantam.terminal.keyboard import Keyboard
 from bantam.terminal.streams import OutputFailed, abandon
 from bantam.terminal.typeahead import TypeAhead
 
 _SLICE_S: Final = 0.05  # how late a cancel is seen
 # How long a lone Esc waits for the rest of a key's sequence; vi users wait for it with each Esc.
 _ESCAPE_S: Final = 0.1
+_MENU_ROWS: Final = 8  # of a screen that has them; more than it has would hide the line
 # All else that goes wrong at the prompt is a fault, and costs no more than the key.
 _ENDS: Final = (EOFError, Interrupted, OSError, termios.error)
 
@@ -72,7 +72,7 @@ class Editor:
         self._cancel = Cancel()  # of what is done now
         # What a terminal sends is UTF-8, whatever PYTHONIOENCODING says of pipes.
         keys = open(stdin.fileno(), encoding="utf-8", closefd=False)  # noqa: SIM115  open as long as stdin
-        self._input = _Keys(keys)
+        self._input = Keyboard(keys)
         output = Vt100_Output.from_pty(stdout, term=environ.get("TERM"))
         output.enable_cpr = False
         self._lines: PromptSession[str] = PromptSession(
@@ -81,7 +81,11 @@ class Editor:
             complete_while_typing=False,
             completer=DummyCompleter(),  # without one a menu gets no room
             history=_Recall(history),
-            input_processors=[TabsProcessor(char1=" ", char2=" ")],
+            input_processors=[
+                Excerpts(),
+                TabsProcessor(char1=" ", char2=" "),
+                Margins(lambda: get_cwidth(str(self._lines.message))),
+            ],
             color_depth=None if color else ColorDepth.DEPTH_1_BIT,
             input=self._input,
             output=output,
@@ -94,9 +98,10 @@ class Editor:
         """
         self._cancel = cancel
         self._keep_unread()
-        bindings = _bindings(self._words_after, self._environ, cancel)
+        bindings = key_bindings(self._words_after, self._environ, cancel)
         bindings.add("c-c", filter=has_focus(DEFAULT_BUFFER))(self._clear)
         self._lines.key_bindings = bindings
+        self._lines.reserve_space_for_menu = min(_MENU_ROWS, self._lines.output.get_size().rows - 1)
         self._lines.editing_mode = EditingMode(self.edit_mode.upper())
         return self._read(self._lines, prompt, self._ahead.take() + default, cancel)
 
@@ -183,103 +188,6 @@ def _watch(app: "Application[str]", cancel: Cancel) -> None:
 
     asyncio.get_running_loop().set_exception_handler(fail)
     app.create_background_task(wait())
-
-
-# -- keys -------------------------------------------------------------------------------------
-
-
-class _Keys(Vt100Input):
-    """The keys of a terminal, and its modes."""
-
-    def read_keys(self) -> list[KeyPress]:
-        """Return the keys pressed; Alt+Enter as one, Ctrl+J; no report of a mouse.
-
-        As two, each Esc of vi mode would wait for an Enter. No mouse is asked for, and what looks
-        like its reports, a pasted colour code for one, prompt_toolkit cannot read.
-        """
-        keys: list[KeyPress] = []
-        for press in super().read_keys():
-            if press.key == Keys.ControlM and keys and keys[-1].key == Keys.Escape:
-                keys[-1] = KeyPress(Keys.ControlJ, "\n")
-            elif press.key != Keys.Vt100MouseEvent:
-                keys.append(press)
-        return keys
-
-    def raw_mode(self) -> AbstractContextManager[None]:
-        """Let every key come at once, as itself."""
-        self._before = termios.tcgetattr(self.fileno())
-        return super().raw_mode()
-
-    @contextmanager
-    def cooked_mode(self) -> Iterator[None]:
-        """Within raw mode, have the modes from before: prompt_toolkit forgets flow control."""
-        with super().cooked_mode():
-            termios.tcsetattr(self.fileno(), termios.TCSANOW, self._before)
-            yield
-
-
-def _bindings(words_after: WordsAfter, environ: Mapping[str, str], cancel: Cancel) -> KeyBindings:
-    def complete(event: KeyPressEvent) -> None:
-        _complete(event.current_buffer, words_after)
-
-    async def compose(event: KeyPressEvent) -> None:
-        buffer = event.current_buffer
-        async with in_terminal():
-            try:
-                text = composed(buffer.text, environ, cancel)
-            except Interrupted:
-                raise
-            except BantamError as error:
-                event.app.output.write(f"[{shown_text(str(error))}]\n")
-                return
-            buffer.document = Document(text)
-
-    typing = has_focus(DEFAULT_BUFFER)  # and not what is searched for
-    bindings = KeyBindings()
-    bindings.add("enter", filter=typing)(_send)
-    bindings.add("c-j", filter=typing)(_break_line)
-    bindings.add("escape", "enter", filter=typing & emacs_mode)(_break_line)
-    bindings.add("tab", filter=typing)(complete)
-    bindings.add("c-x", "c-e", filter=typing)(compose)
-    bindings.add(Keys.BracketedPaste)(_paste)
-    return bindings
-
-
-def _send(event: KeyPressEvent) -> None:
-    event.current_buffer.validate_and_handle()
-
-
-def _break_line(event: KeyPressEvent) -> None:
-    event.current_buffer.insert_text("\n")
-
-
-def _complete(buffer: Buffer, words_after: WordsAfter) -> None:
-    """Put in what can stand there, or what all of that begins with, and show a menu of it.
-
-    Not prompt_toolkit's own way, a task: keys that come at once would be taken before it is done.
-    """
-    if buffer.complete_state:
-        buffer.complete_next()
-        return
-    found = _completions(buffer.document, words_after)
-    if len(found) == 1:
-        buffer.apply_completion(found[0])
-        return
-    common = get_common_complete_suffix(buffer.document, found)
-    if common:
-        buffer.insert_text(common)
-        found = _completions(buffer.document, words_after)
-    if found:
-        buffer.complete_state = CompletionState(buffer.document, found)
-
-
-def _completions(document: Document, words_after: WordsAfter) -> list[Completion]:
-    found = candidates(document.text_before_cursor, words_after, ".")
-    return [Completion(each.text, -each.replaced, display=each.shown) for each in found]
-
-
-def _paste(event: KeyPressEvent) -> None:
-    event.current_buffer.insert_text(shown_text(event.data))
 
 
 class _Recall(InMemoryHistory):

@@ -24,7 +24,9 @@ _ENTRY_BYTES: Final = 1 << 16
 _ENTRIES: Final = 10_000  # the editor copies all of them for each prompt
 _ESCAPED: Final = re.compile(r"\\([n\\])")
 # The key of a `/cfg`, and what follows on its line.
-_SETTING: Final = re.compile(r"^\s*/cfg\s+([^\s=]+)\s*=?\s*(.*)", re.MULTILINE | re.IGNORECASE)
+_SETTING: Final = re.compile(
+    r"^[^\S\n]*+/cfg\s++([^\s=]++)\s*+=?\s*+(.*)", re.MULTILINE | re.IGNORECASE
+)
 # Names of what only its owner may know; `max_tokens` is none.
 _SECRET_NAME: Final = re.compile(
     r"(^|[._-])(key|token|secret|password|passwd|auth|authorization|credentials?|cookie)$"

@@ -1,6 +1,7 @@
 """The commands of the prompt, by lines that are piped into real processes."""
 
 import json
+import shlex
 import signal
 import stat
 import subprocess
@@ -261,16 +262,17 @@ def test_a_signal_ends_piped_input_in_a_turn_and_while_nothing_comes(
             ) as process,
         ):
             assert process.stdin is not None
-            process.stdin.write(b"!echo > begun\n" + lines)
+            assert process.stdout is not None
+            # Not a `!command`: while one runs, Ctrl+C is its own.
+            process.stdin.write(b"/cfg model\n" + lines)
             process.stdin.flush()
-            assert eventually((project / "begun").exists)
+            assert process.stdout.readline() == b"model=scripted (-o)\n"
             if lines:
                 server.wait_for(1)
             process.send_signal(number)
             assert process.wait(60) == status
             assert process.stderr is not None
             assert b"Traceback" not in process.stderr.read()
-        (project / "begun").unlink()
 
 
 # -- sessions ---------------------------------------------------------------------------------
@@ -307,6 +309,31 @@ def test_what_cannot_be_saved_is_told(project: Path) -> None:
             ended = typed(project, server, "a", line, BANTAM_HOME=str(home))
         assert ended.returncode == 1
         assert said in ended.stderr.split(b"bantam: ", 1)[1]
+
+
+def test_save_has_stored_before_the_model_is_asked_for_a_summary(project: Path) -> None:
+    stored = project.parent / ".bantam" / "sessions" / "mine.json"
+    settings = environment(project.parent)
+    with (
+        LLMServer([text("A."), text("S.", stall_after=0)]) as server,
+        start(*at(server.url), cwd=project, env=settings, stdin=subprocess.PIPE) as process,
+    ):
+        assert process.stdin is not None
+        process.stdin.write(b"a\n/save mine\n")
+        process.stdin.flush()
+        server.wait_for_stall()
+        assert prompts(json.loads(stored.read_text())["messages"]) == ["a"]
+        process.send_signal(signal.SIGTERM)
+        process.communicate()
+
+
+def test_saving_again_under_a_name_leaves_one_session_of_that_name(project: Path) -> None:
+    with LLMServer([text("A."), text("S."), text("B."), text("S2.")]) as server:
+        out(typed(project, server, "a", "/save mine", "b", "/save mine"))
+    names = sorted(sessions(project))
+    assert names == sorted(["mine", project_id(project)])
+    assert sessions(project)["mine"]["summary"] == "S2."
+    assert prompts(sessions(project)["mine"]["messages"]) == ["a", "b"]
 
 
 def test_continue_and_load_go_on_from_a_stored_session(project: Path) -> None:
@@ -609,6 +636,23 @@ def test_export_writes_the_conversation_as_markdown(project: Path) -> None:
     assert "no/a cannot be written: No such file or directory" in said
 
 
+def test_an_export_that_the_disk_does_not_take_leaves_nothing(project: Path) -> None:
+    (project / "full").symlink_to("/dev/full")
+    with LLMServer([text("A.")]) as server:
+        limited = f"ulimit -f 0; exec {' '.join(map(shlex.quote, (*BANTAM, *at(server.url))))}"
+        ended = subprocess.run(
+            ["bash", "-c", limited + " --no-session"],
+            cwd=project,
+            env=environment(project.parent, PYTHONDONTWRITEBYTECODE="1", COVERAGE_PROCESS_START=""),
+            input=b"a\n/export a.md\n",
+            capture_output=True,
+            check=False,
+            timeout=60,
+        )
+    assert b"a.md cannot be written: File too large" in ended.stderr
+    assert not (project / "a.md").exists()
+
+
 def test_an_export_shows_calls_of_every_shape() -> None:
     wanted = (
         ToolCall("1", "write_file", '{"path": "a"}'),
@@ -736,6 +780,31 @@ def test_cfg_is_stronger_than_an_option_of_the_command_line(project: Path) -> No
         assert server.chat[0].json["model"] == "other"
     assert lines[0] == "model=other (/cfg)"
     assert sessions(project)[project_id(project)]["model"] == "other"
+
+
+def test_without_a_value_an_option_of_the_command_line_holds_again(project: Path) -> None:
+    with LLMServer([text("A.")]) as server:
+        lines = out(typed(project, server, "/cfg model other", "/cfg model ''", "a"))
+        assert server.chat[0].json["model"] == "scripted"
+    assert lines[:2] == ["model=other (/cfg)", "model=scripted (-o)"]
+
+
+def test_a_link_to_a_file_of_this_folder_stays_one(project: Path) -> None:
+    (project / "real.cfg").write_text("# mine\n")
+    (project / ".bantam.cfg").symlink_to("real.cfg")
+    with LLMServer([]) as server:
+        out(typed(project, server, "/cfg temperature 0.5"))
+    assert (project / ".bantam.cfg").is_symlink()
+    assert (project / "real.cfg").read_text() == "# mine\ntemperature=0.5\n"
+
+
+def test_a_link_out_of_the_folder_is_not_written_through(project: Path) -> None:
+    target = project.parent / "elsewhere"
+    target.write_text("# yours\n")
+    (project / ".bantam.cfg").symlink_to(target)
+    with LLMServer([]) as server:
+        assert "outside of this folder" in fails(project, server, "/cfg temperature 0.5")
+    assert target.read_text() == "# yours\n"
 
 
 def test_a_session_goes_on_with_another_model(project: Path) -> None:

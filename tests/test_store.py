@@ -640,6 +640,25 @@ def test_a_copy_keeps_what_had_its_name(home: Path) -> None:
     assert store_in(home).stored("copy").conversation.messages == [user("u")]
 
 
+def test_a_copy_that_goes_on_from_what_had_its_name_takes_its_place(home: Path) -> None:
+    session = chat(home)
+    store_in(home).save_as(session, "copy")
+    session.append(said("a"))
+    store_in(home).save_as(session, "copy")
+    assert store_in(home).stored("copy").conversation.messages == [user("u"), said("a")]
+    names = [path.name for path in (home / "sessions").iterdir() if "copy" in path.name]
+    assert names == ["copy.json"]
+
+
+def test_a_copy_keeps_a_session_that_only_a_newer_bantam_reads(home: Path) -> None:
+    (home / "sessions").mkdir(parents=True)
+    newer = '{"format": "bantam-session", "version": 99, "messages": []}'
+    (home / "sessions" / "copy.json").write_text(newer)
+    store_in(home).save_as(chat(home), "copy")
+    kept = [path for path in (home / "sessions").iterdir() if path.name.startswith("copy-")]
+    assert [json.loads(path.read_text())["version"] for path in kept] == [99]
+
+
 def test_a_copy_has_a_name_that_is_one_and_that_nobody_works_on(home: Path) -> None:
     session = chat(home)
     with pytest.raises(ConfigError, match="cannot name a session"):

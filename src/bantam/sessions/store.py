@@ -24,7 +24,7 @@ from bantam.sessions import slot as slots
 from bantam.sessions.journal import Lines
 from bantam.sessions.session import Session
 from bantam.sessions.slot import Loaded, Slot, Tell
-from bantam.sessions.snapshot import About, Conversation, Damaged
+from bantam.sessions.snapshot import About, Conversation, Damaged, TooNew
 from bantam.sessions.summary import Summary, summary_of
 
 # Letters and digits of ASCII: a longer alphabet has names that look alike and are too long.
@@ -116,6 +116,7 @@ class Store:
             created=then.created,
             updated=then.updated,
             endpoint=self._redaction.text(now.endpoint),
+            dialect=now.dialect or (then.dialect if then.model == now.model else ""),
             summary=then.summary,
             generation=then.generation,
         )
@@ -159,12 +160,16 @@ class Store:
         return loaded
 
     def save_as(self, session: Session, name: str) -> None:
-        """Store a copy under `name`, in the place of what has it. Raises ConfigError, OSError."""
+        """Store a copy under `name`, in the place of what has it. Raises ConfigError, OSError.
+
+        That is kept under a name of its own, unless the copy only goes on from it.
+        """
         slot = slots.held(self._folder(), checked_name(name))
         if slot is None:
             raise ConfigError(f"another Bantam works on the session {name}; take another name")
         with _released_on_error(slot):
-            slot.make_room(session.notices.append)
+            if not _holds_beginning(slot, session):
+                slot.make_room(session.notices.append)
             session.copy_to(slot)
         slot.release(remove=True)
 
@@ -248,6 +253,15 @@ class Store:
         with suppress(OSError):  # no folder, no sessions
             found = list(self.folder.iterdir())
             yield from (p for p in found if p.suffix == ".json" and not p.name.startswith("."))
+
+
+def _holds_beginning(slot: Slot, session: Session) -> bool:
+    """Whether all that is stored in `slot` is how the conversation of `session` begins."""
+    try:
+        stored = slot.load(session.notices.append).conversation.messages
+    except TooNew:
+        return False
+    return stored == session.messages[: len(stored)]
 
 
 @contextmanager

@@ -96,9 +96,14 @@ def _save(chat: Chat, argument: str, cancel: Cancel) -> None:
     name = checked_name(argument or chat.project)
     if not chat.has_prompt:
         raise BantamError("there is nothing to save yet")
-    session.finish()  # safe before anybody is asked anything
+    _store(chat, session, name)  # safe before anybody is asked anything
     summary = _summary(chat, cancel)
     session.describe(summary=summary)
+    _store(chat, session, name)
+    chat.output.text(f"saved as {name}: {summary}")
+
+
+def _store(chat: Chat, session: Session, name: str) -> None:
     session.finish()
     if session.id == name and session.is_unsaved:
         raise BantamError("the session could not be stored")
@@ -107,7 +112,6 @@ def _save(chat: Chat, argument: str, cancel: Cancel) -> None:
             chat.store.save_as(session, name)
     except OSError as error:
         raise BantamError(f"the session could not be saved: {why_of(error)}") from None
-    chat.output.text(f"saved as {name}: {summary}")
 
 
 def _summary(chat: Chat, cancel: Cancel) -> str:
@@ -216,8 +220,12 @@ def _export(chat: Chat, argument: str, _: Cancel) -> None:
     file = Path(argument).expanduser()
     try:
         fd = opened(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-        with os.fdopen(fd, "wb") as out:
-            out.write(text.encode())
+        try:
+            with os.fdopen(fd, "wb") as out:
+                out.write(text.encode())
+        except OSError:
+            file.unlink()  # half of it would be in the way of the next try
+            raise
     except FileExistsError:
         raise BantamError(f"{argument} is there already; name another file") from None
     except (OSError, ValueError) as error:  # a NUL in the name

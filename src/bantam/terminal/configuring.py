@@ -101,8 +101,10 @@ def _set(chat: Chat, key: str, value: str) -> None:
     setting = Setting(key, value, "/cfg")
     typed(setting)  # its error names this command, not a line of the file
     text = with_setting(_file(), key, value)
-    live = [*(each for each in chat.live if each.key != key), setting]
+    # Without a value nothing is set here any more: what the command line says holds again.
+    live = [*(each for each in chat.live if each.key != key), *([setting] if value else [])]
     name = CONFIG_FILES[0]
+    path = _own_file(chat.surroundings.working_directory / name)
     # The file too, in which somebody may have written since; an error there changes nothing.
     kept = parse(text, name)
     if [each.text for each in kept if each.key == key][-1:] != [value]:
@@ -112,16 +114,27 @@ def _set(chat: Chat, key: str, value: str) -> None:
     chat.live = live
     chat.redaction.learn(config.secrets)
     try:
-        files.replace(chat.surroundings.working_directory / name, [text])
+        files.replace(path, [text])
     except OSError as error:
         raise ConfigError(f"{key} is set for this run; {name}: {error.strerror}") from None
-    if value:
+    if value or key in OPTIONS:
         _show(chat, key)
     else:
         chat.output.text(f"{key} is unset")
     if not chat.warned and _git_would_take(chat.surroundings.working_directory, name):
         chat.warned = True
         chat.tell(f"git does not ignore {name}, which may hold a key: add it to .gitignore")
+
+
+def _own_file(path: Path) -> Path:
+    """Return the file that is written for `path`, which may be a link. Raises ConfigError.
+
+    A link in a cloned folder does not get to choose which file of its user's is written.
+    """
+    target = path.resolve()
+    if not target.is_relative_to(path.parent.resolve()):
+        raise ConfigError(f"{path.name} links to {target}, outside of this folder: change it there")
+    return target
 
 
 def _file() -> bytes:

@@ -118,6 +118,46 @@ def test_a_job_in_the_background_takes_no_keys_and_is_not_stopped(tmp_path: Path
         assert one.end() == 0
 
 
+_WITH_A_KEY_TO_STOP: Final = """
+import select, sys, termios
+from signal import SIGTSTP, signal
+from bantam.terminal.typeahead import TypeAhead
+before = termios.tcgetattr(0)
+modes = termios.tcgetattr(0)
+modes[6][termios.VSUSP] = sys.argv[1].encode("latin-1", "ignore") or bytes(1)
+termios.tcsetattr(0, termios.TCSANOW, modes)
+signal(SIGTSTP, lambda *_: print("stops as before:", termios.tcgetattr(0) == modes))
+ahead = TypeAhead(0)
+with ahead.kept():
+    print("ready", flush=True)
+    select.select([0], [], [])
+    ahead.drain()
+    print("muted:", not termios.tcgetattr(0)[3] & termios.ECHO)
+print("kept:", ahead.take())
+termios.tcsetattr(0, termios.TCSANOW, before)
+"""
+_STOPS: Final = "stops as before: True"
+
+
+@pytest.mark.parametrize(
+    ("key", "typed", "told"),
+    [
+        ("\x1a", "a\x1ab", [_STOPS, "muted: True", "kept: ab"]),
+        ("\x19", "a\x19b", [_STOPS, "muted: True", "kept: ab"]),
+        ("\x19", "a\x1ab", ["muted: True", "kept: ab"]),
+        ("", "a\x00b", ["muted: True", "kept: ab"]),
+    ],
+)
+def test_the_key_that_stops_a_job_stops_it_in_the_modes_from_before(
+    key: str, typed: str, told: list[str], tmp_path: Path
+) -> None:
+    with typist(tmp_path, program=(sys.executable, "-c", _WITH_A_KEY_TO_STOP, key)) as one:
+        one.shows("ready")
+        one.type(typed)
+        assert one.end() == 0
+        assert one.lines == ["ready", *told]
+
+
 def test_the_modes_are_as_before_however_it_ends(pty: Pty) -> None:
     before = pty.modes
     during: list[Any] = []

@@ -7,7 +7,7 @@ import struct
 import sys
 import termios
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,8 +34,12 @@ class Typist:
 
     def until(self, condition: Callable[[], object]) -> None:
         """Read what the program writes until `condition` is true."""
-        while not condition():
-            self._feed(self.child.read_nonblocking(65536, _PATIENCE_S))
+        try:
+            while not condition():
+                self._feed(self.child.read_nonblocking(65536, _PATIENCE_S))
+        except pexpect.ExceptionPexpect as error:
+            error.add_note("\n".join(["the screen shows:", *self.lines]))
+            raise
 
     def ready(self) -> None:
         """Wait until a prompt is shown and takes keys."""
@@ -56,9 +60,24 @@ class Typist:
         """Wait until the screen shows `text`."""
         self.until(lambda: text in "\n".join(self.lines))
 
+    def looks(self, *lines: str, below: str | None = None) -> None:
+        """Wait until the screen shows exactly `lines`; with `below`, under the last such row."""
+
+        def seen() -> list[str]:
+            rows = self.lines
+            return rows[len(rows) - rows[::-1].index(below) :] if below in rows else rows
+
+        with suppress(pexpect.TIMEOUT, pexpect.EOF, ValueError):
+            self.until(lambda: seen() == list(lines))
+        assert seen() == list(lines), "\n".join(["it shows:", *self.lines, "and not:", *lines])
+
     def resize(self, columns: int, rows: int) -> None:
         """Let the terminal have another size, and tell the program."""
         self.screen.resize(rows, columns)
+        self.tell_size(columns, rows)
+
+    def tell_size(self, columns: int, rows: int) -> None:
+        """Tell the program that the terminal has another size: what it shows stays as it is."""
         size = struct.pack("HHHH", rows, columns, 0, 0)
         fcntl.ioctl(self.child.child_fd, termios.TIOCSWINSZ, size)
 

@@ -72,3 +72,4 @@ class Interrupts:
         """Take a signal that something else deals with: all but Ctrl+C end the program later."""
         if signal.Signals(number).name not in ("SIGINT", "SIGQUIT"):
             self.leaving = ExitStatus.TERMINATED
+            self.current.set(self.leaving)

@@ -1,4 +1,5 @@
 """What the model can do.
 
-Order of import, lowest first: tool, executors, shell, splice, files.
+Order of import, lowest first: tool, executors, shell, lines, splice, files, reading, closest,
+matching, edits, editing.
 """

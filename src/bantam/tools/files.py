@@ -8,9 +8,8 @@ import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from difflib import SequenceMatcher
-from itertools import takewhile
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -18,6 +17,7 @@ from bantam.core.cancel import Cancel
 from bantam.core.errors import ToolError
 from bantam.core.events import FileChange
 from bantam.core.text import removed_note
+from bantam.tools.lines import shared
 from bantam.tools.splice import Keep, Splice, blocks_of, perform
 from bantam.tools.tool import Executor, Result, Tool, shown_path
 
@@ -68,7 +68,7 @@ def _write(
 ) -> Result:
     given, content, offset = arguments["path"], arguments["content"], arguments["offset"]
     shown = shown_path(given)
-    _check_path(given, shown)
+    check_path(given, shown)
     notes = []
     # A byte order mark belongs at the start of a file alone; the sanitising knows no offset.
     if offset > 0 and content.startswith(_BOM):
@@ -92,7 +92,8 @@ def _write(
     return Result("\n".join([text, *notes]), files=(change,))
 
 
-def _check_path(given: str, shown: str) -> None:
+def check_path(given: str, shown: str) -> None:
+    """Raise ToolError if `given`, in a result `shown`, cannot be the path of a file."""
     if not given:
         raise ToolError("the path is empty; give the path of a file")
     if "\0" in given:
@@ -111,12 +112,7 @@ def planned(path: Path, arguments: Mapping[str, Any]) -> Splice:
     for name, value in (("offset", offset), ("del_bytes", del_bytes)):
         if value < 0:
             raise ToolError(f"{name}={value} is negative; {name} counts bytes, from 0 up")
-    # A rename onto a link would replace the link.
-    file = Path(os.path.realpath(path))
-    # Not the file alone: /dev/stdout leads to a pipe that no path names.
-    before = _state(path) or _state(file)
-    if before is not None:
-        _check_writable(file, before, given)
+    file, before = target(path, given)
     size = 0 if before is None else before.st_size
     if offset > size:
         raise ToolError(
@@ -125,6 +121,20 @@ def planned(path: Path, arguments: Mapping[str, Any]) -> Splice:
         )
     content = arguments["content"].encode()
     return Splice(file, before, offset, min(del_bytes, size - offset), content)
+
+
+def target(path: Path, given: str) -> tuple[Path, os.stat_result | None]:
+    """Return the file that a write to `path` replaces, links followed, and its state if it exists.
+
+    Raises ToolError if it must not be replaced, and OSError as the system gives it.
+    """
+    # A rename onto a link would replace the link.
+    file = Path(os.path.realpath(path))
+    # Not the file alone: /dev/stdout leads to a pipe that no path names.
+    before = _state(path) or _state(file)
+    if before is not None:
+        _check_writable(file, before, given)
+    return file, before
 
 
 def _state(file: Path) -> os.stat_result | None:
@@ -223,9 +233,9 @@ def _diff_lines(text: str) -> list[str]:
 
 def _hunks(before: list[str], after: list[str]) -> Iterator[str]:
     """Yield the lines of the hunks; none if there would be too much to compare."""
-    start = max(0, _shared(before, after) - _CONTEXT_LINES)
+    start = max(0, shared(before, after) - _CONTEXT_LINES)
     before, after = before[start:], after[start:]
-    same_end = max(0, _shared(before[::-1], after[::-1]) - _CONTEXT_LINES)
+    same_end = max(0, shared(before[::-1], after[::-1]) - _CONTEXT_LINES)
     before, after = before[: len(before) - same_end], after[: len(after) - same_end]
     if len(before) * len(after) > _MOST_COMPARISONS:
         return
@@ -236,12 +246,6 @@ def _hunks(before: list[str], after: list[str]) -> Iterator[str]:
             is_same = kind == "equal"
             yield from (f"{' ' if is_same else '-'}{line}" for line in before[first:last])
             yield from (f"+{line}" for line in after[new_first:new_last] if not is_same)
-
-
-def _shared(one: Sequence[str], other: Sequence[str]) -> int:
-    """Return how many first lines are the same."""
-    pairs = zip(one, other, strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _range(skipped: int, start: int, end: int) -> str:

@@ -90,10 +90,10 @@ def _with_newline(text: str) -> str:
 class Excerpt:
     """Head and tail of a text that comes in pieces: memory holds about `limit` characters of it.
 
-    The whole goes to a file in `spill_folder()`, made when there turns out to be more.
+    The whole goes to a file in `spill_folder()`, if given, made when there turns out to be more.
     """
 
-    def __init__(self, limit: int, spill_folder: Callable[[], Path]) -> None:
+    def __init__(self, limit: int, spill_folder: Callable[[], Path] | None = None) -> None:
         self._limit = limit
         self._spill_folder = spill_folder
         self._whole: _WholeFile | None = None
@@ -115,7 +115,8 @@ class Excerpt:
             self._tail.append(rest)
             self._tail_length += len(rest)
         if self._length > self._limit:
-            self._keep_whole(piece)
+            if self._spill_folder is not None:
+                self._keep_whole(piece, self._spill_folder)
             self._shorten_tail()
         return head
 
@@ -126,11 +127,14 @@ class Excerpt:
     def rest(self) -> str:
         """Return what stands behind the head in `text()`. Ends the file."""
         tail = "".join(self._tail)
-        if self._whole is None:
+        if self._length <= self._limit:
             return tail
         tail = tail[len(tail) - self._tail_room :]
-        self._whole.close()
-        note = f"[{self._length - self._limit} characters left out; {self._whole.whereabouts}]"
+        whereabouts = ""
+        if self._whole is not None:
+            self._whole.close()
+            whereabouts = f"; {self._whole.whereabouts}"
+        note = f"[{self._length - self._limit} characters left out{whereabouts}]"
         newline = "\n" if self._head and not self._head[-1].endswith("\n") else ""
         return f"{newline}{note}\n{tail}"
 
@@ -139,11 +143,11 @@ class Excerpt:
         if self._whole is not None:
             self._whole.close()
 
-    def _keep_whole(self, piece: str) -> None:
+    def _keep_whole(self, piece: str, folder: Callable[[], Path]) -> None:
         if self._whole is not None:
             self._whole.write(piece)
             return
-        self._whole = _WholeFile(self._spill_folder)
+        self._whole = _WholeFile(folder)
         for kept in (*self._head, *self._tail):
             self._whole.write(kept)
 

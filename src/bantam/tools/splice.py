@@ -69,6 +69,27 @@ class Splice:
         return io.BytesIO() if self.before is None else self.path.open("rb")
 
 
+def smallest(path: Path, before: os.stat_result | None, old: bytes, new: bytes) -> Splice:
+    """Return the splice of the fewest bytes that makes `new` of a file that holds `old`."""
+    most = min(len(old), len(new))
+    start = _same_up_to(most, lambda i, j: old[i:j] == new[i:j])
+    a, b = len(old), len(new)
+    end = _same_up_to(most - start, lambda i, j: old[a - j : a - i] == new[b - j : b - i])
+    return Splice(path, before, start, a - end - start, new[start : b - end])
+
+
+def _same_up_to(most: int, is_same: Callable[[int, int], bool]) -> int:
+    """Return up to which number, at most `most`, all is the same; found by halves."""
+    low = 0
+    while low < most:
+        middle = (low + most + 1) // 2
+        if is_same(low, middle):
+            low = middle
+        else:
+            most = middle - 1
+    return low
+
+
 class _Recorder:
     """What puts a change back, gathered while the new file is filled."""
 

@@ -136,9 +136,13 @@ class Toolbox:
         tools: Sequence[Tool],
         profile: Profile = Profile.TEXT,
         secrets: Iterable[str | None] = (),
+        unoffered: Sequence[Tool] = (),
     ) -> None:
-        """Offer `tools`; no value of `secrets` stands in what they tell."""
-        self._tools = {tool.name: tool for tool in tools}
+        """Offer `tools`; no value of `secrets` stands in what they tell.
+
+        `unoffered`: tools that the API is not told of, and that can be called all the same.
+        """
+        self._tools = {tool.name: tool for tool in (*tools, *unoffered)}
         self._profile = profile
         self._redaction = Redaction(secrets)
         self.specs: list[dict[str, Any]] = [tool.spec for tool in tools]
@@ -152,7 +156,7 @@ class Toolbox:
         quote = quoted_arguments(call.arguments)
         tool = self._tools.get(call.name)
         if tool is None:
-            known = ", ".join(other.form for other in self._tools.values())
+            known = ", ".join(self._tools[s["function"]["name"]].form for s in self.specs)
             what = f"there is no tool {_quoted(call.name)}"
             raise UnknownTool(f"{what}; nothing was run. The tools are: {known}{quote}")
         arguments = parsed_arguments(call.arguments)

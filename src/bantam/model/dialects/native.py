@@ -1,12 +1,29 @@
 """The native dialect: the API's own `tool_calls`; history and wire have the same shape.
 
-A text dialect differs in these two functions alone; the loop has no branch on it.
+A call that the model, or a server that does not parse its template's output, wrote into the text
+is read where it can mean nothing else.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
 
-from bantam.core.messages import Message, to_api
+from bantam.core.messages import Answer, Message, ToolCall, to_api
+from bantam.model.dialects.dialect import Tools
+from bantam.model.dialects.leaks import holds_marker, leaked_call
+from bantam.model.dialects.textual import instructed
+
+# When to use which; a tool's schema says how.
+_USES: Final = {
+    "shell_exec": "run a command: look around, search, build, test, use any installed program.",
+    "write_file": "create a file, or splice bytes into one; prefer it to shell redirection.",
+    "edit_file": "change places in a text file that you have read.",
+    "read_file": "see a text file whole.",
+}
+_CORRECTION: Final = (
+    "(Nothing was run: your answer holds something like a tool call, but as text. Make the call "
+    "with the API's tool calling, one that is whole, or answer in plain text.)"
+)
 
 
 class Native:
@@ -14,15 +31,56 @@ class Native:
 
     name = "native"
 
-    def encode(
-        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]
-    ) -> dict[str, Any]:
+    def encode(self, messages: Sequence[Message], tools: Tools) -> dict[str, Any]:
         """Return the body's `messages` and `tools` for a repaired conversation."""
-        encoded: dict[str, Any] = {"messages": [to_api(message) for message in messages]}
-        if tools:
-            encoded["tools"] = list(tools)
-        return encoded
+        if not tools:
+            return {"messages": [to_api(message) for message in messages]}
+        told = instructed(messages, _instructions(tools))
+        return {"messages": [to_api(message) for message in told], "tools": list(tools)}
 
-    def decode(self, reply: Message) -> Message:
-        """Return `reply` as it is: its calls are where the loop looks for them."""
-        return reply
+    def decode(self, answer: Answer, history: Sequence[Message], tools: Tools) -> Answer:
+        """Return `answer`: its calls are where the loop looks for them, or it has one in its text.
+
+        What only looks like one is to be corrected.
+        """
+        message = answer.message
+        if message.tool_calls or not tools:
+            return answer
+        if call := leaked_call(message.content, tools):
+            before, name, arguments = call
+            made = ToolCall(f"call_{len(history)}_1", name, arguments)
+            told = f"the model wrote its call of {name} as text: taken as the call"
+            return replace(
+                answer,
+                message=replace(message, content=before, tool_calls=(made,)),
+                notices=(*answer.notices, told),
+            )
+        return replace(answer, correction=_CORRECTION if holds_marker(message.content) else None)
+
+    def view(self) -> "Whole":
+        """Return what shows all of an answer."""
+        return Whole()
+
+    def without_tools(self) -> str | None:
+        """Without tools there is no native dialect."""
+        return None
+
+
+def _instructions(tools: Tools) -> str:
+    names = [tool["function"]["name"] for tool in tools]
+    uses = [f"- {name}: {_USES[name]}" for name in names if name in _USES]
+    return "\n".join(["Your tools:", *uses])
+
+
+class Whole:
+    """Shows a text as it is."""
+
+    ended = False
+
+    def feed(self, part: str) -> list[str]:
+        """Return `part`."""
+        return [part]
+
+    def close(self) -> list[str]:
+        """Nothing was held back."""
+        return []

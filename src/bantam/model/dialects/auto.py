@@ -1,0 +1,103 @@
+"""`auto`: native, until the endpoint or the model shows that it has to be another dialect.
+
+A model that was told of tools, and writes blocks or a command line all the same, has its own habit:
+it is followed, for the rest of the session. A block cannot be meant otherwise. A command line can
+be advice to the user: it is taken as a call where the model has made none in this conversation and
+the answer ends with it, or where the model insists; else it is asked what it meant.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Final
+
+from bantam.core.messages import Answer, Message, has_calls
+from bantam.model.dialects.blocks import Blocks
+from bantam.model.dialects.dialect import Dialect, Tools, View
+from bantam.model.dialects.dollar import Dollar
+from bantam.model.dialects.native import Native
+
+_DIALECTS: Final[Mapping[str, Callable[[], Dialect]]] = MappingProxyType(
+    {"native": Native, "dollar": Dollar, "blocks": Blocks}
+)
+_CORRECTION: Final = (
+    "(Nothing was run: your answer holds a line that begins with `$ `. To run a command call the "
+    "tool shell_exec. If the line was meant for the user, send your answer again with the line in "
+    "a code fence.)"
+)
+
+
+def dialect_named(name: str, last: str = "") -> Dialect:
+    """Return the dialect that the configuration names; `auto` goes on with the `last` one."""
+    return Auto(last) if name == "auto" else _DIALECTS[name]()
+
+
+class Auto:
+    """A dialect that changes by itself; `current` is the one that is spoken now."""
+
+    def __init__(self, last: str = "") -> None:
+        """Begin with the dialect of that name, native if it is none."""
+        self.current: Dialect = _DIALECTS.get(last, Native)()
+        self._has_asked = False
+
+    @property
+    def name(self) -> str:
+        """The name of the dialect that is spoken now."""
+        return self.current.name
+
+    def encode(self, messages: Sequence[Message], tools: Tools) -> dict[str, Any]:
+        """Encode as the current dialect does."""
+        return self.current.encode(messages, tools)
+
+    def decode(self, answer: Answer, history: Sequence[Message], tools: Tools) -> Answer:
+        """Return `answer` as the current dialect reads it, or as the one that it is in."""
+        read = self.current.decode(answer, history, tools)
+        if isinstance(self.current, Native) and not (read.message.tool_calls or not tools):
+            read = self._in_text(read, answer, history, tools)
+        self._has_asked = read.correction is not None
+        return read
+
+    def view(self) -> View:
+        """Show an answer as the current dialect does."""
+        return self.current.view()
+
+    def without_tools(self) -> str | None:
+        """Speak dollar from now on, which every model can."""
+        if not isinstance(self.current, Native):
+            return None
+        return self._change(Dollar(), "the endpoint takes no tools")
+
+    def _in_text(
+        self,
+        read: Answer,
+        answer: Answer,
+        history: Sequence[Message],
+        tools: Tools,
+    ) -> Answer:
+        """Return an answer without native calls as another dialect reads it, or as it is."""
+        blocks = Blocks().decode(answer, history, tools)
+        if any(call.id not in blocks.refusals for call in blocks.message.tool_calls):
+            return self._changed(Blocks(), blocks)
+        dollar = Dollar().decode(answer, history, tools)
+        if dollar.correction is not None or not dollar.message.tool_calls:
+            return read
+        is_able, is_last = has_calls(history), _ends_with_command(answer, dollar)
+        if is_last and (self._has_asked or not is_able):
+            return self._changed(Dollar(), dollar)
+        return replace(read, correction=_CORRECTION) if is_last or not is_able else read
+
+    def _changed(self, dialect: Dialect, read: Answer) -> Answer:
+        notice = self._change(dialect, "the model writes its calls as text")
+        return replace(read, notices=(*read.notices, notice))
+
+    def _change(self, dialect: Dialect, why: str) -> str:
+        self.current = dialect
+        return f"{why}: the session goes on in the dialect {dialect.name}"
+
+
+def _ends_with_command(answer: Answer, read: Answer) -> bool:
+    """Whether nothing stands behind the command that was read."""
+    command = json.loads(read.message.tool_calls[0].arguments)["command"]
+    behind_prose = answer.message.content.removeprefix(read.message.content).strip()
+    return behind_prose.replace("\r\n", "\n") == f"$ {command}"

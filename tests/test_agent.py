@@ -317,20 +317,10 @@ def test_a_closed_turn_leaves_no_process_and_no_thread_and_the_next_one_works(
 @pytest.mark.parametrize(
     ("override", "says"),
     [
-        ("dialect=dollar", "-o dialect=dollar is not in this version; write dialect=auto"),
-        ("dialect=blocks", "-o dialect=blocks is not in this version; write dialect=auto"),
         ("sandbox=on", "-o sandbox=on is not in this version; write sandbox=off"),
         ("sandbox=net", "-o sandbox=net is not in this version; write sandbox=off"),
         ("approve=risky", "-o approve=risky is not in this version; write approve=auto"),
         ("approve=ask", "-o approve=ask is not in this version; write approve=auto"),
-        (
-            "tools=shell_exec,edit_file",
-            "-o tools=edit_file is not in this version; choose among shell_exec, write_file",
-        ),
-        (
-            "tools=read_file",
-            "-o tools=read_file is not in this version; choose among shell_exec, write_file",
-        ),
     ],
 )
 def test_an_option_that_is_not_built_yet_is_refused_and_not_ignored(
@@ -450,7 +440,8 @@ def test_a_conversation_that_is_given_is_gone_on_with(here: Path) -> None:
         run(agent, "more")
         agent.close()
         sent = [m["content"] for m in server.chat[0].json["messages"]]
-    assert sent == ["S", "a", "b", "more"]
+    assert sent[0].startswith("S\n\nYour tools:\n")
+    assert sent[1:] == ["a", "b", "more"]
     assert len(stored) == 3
 
 

@@ -135,7 +135,7 @@ def test_wrong_usage_ends_with_2_and_is_named(
         ("timeout=soon", ".bantam.cfg:2: timeout"),
         ("a line without the sign", ".bantam.cfg:2:"),
         ("endpoint=ftp://127.0.0.1", "endpoint"),
-        ("dialect=dollar", ".bantam.cfg:2: dialect=dollar is not in this version"),
+        ("sandbox=on", ".bantam.cfg:2: sandbox=on is not in this version"),
     ],
 )
 def test_a_wrong_line_in_a_file_ends_with_2_and_is_named(

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from bantam.agent.compaction import CompactingModel, compact_on_request, unspoken
+from bantam.agent.correction import CorrectingModel
 from bantam.agent.loop import Approve, run_turn
 from bantam.agent.memory import ListLog, Memory
 from bantam.agent.prompt import Facts, read_agents, system_prompt
@@ -29,7 +30,7 @@ from bantam.core.events import Done, Event, Failure, Notice, Stop, TurnStart, Us
 from bantam.core.generators import through
 from bantam.core.messages import Message, Role, ToolCall
 from bantam.model.catalogue import Catalogue, model_ids
-from bantam.model.dialects.native import Native
+from bantam.model.dialects.auto import dialect_named
 from bantam.model.origins import check_trust, key_for
 from bantam.tools.executors.local import LocalExecutor
 
@@ -68,7 +69,12 @@ def _run_everything(_: ToolCall) -> str | None:
 
 
 class Agent:
-    """A conversation with a model that can run tools."""
+    """A conversation with a model that can run tools.
+
+    `may_compact`: a turn may do so before the window is full; False where the user has declined.
+    """
+
+    may_compact = True
 
     def __init__(
         self,
@@ -96,7 +102,8 @@ class Agent:
         self._environ = surroundings.environ
         transport, models = transports_for(config, self.key, surroundings.environ)
         self._catalogue = Catalogue(models, config.model, config.context_window)
-        self._model = client_for(config, transport, self._catalogue, secrets)
+        self._dialect = dialect_named(config.dialect, self.log.dialect_of(config.model))
+        self._model = client_for(config, transport, self._dialect, self._catalogue, secrets)
         self._model.spent = spent
         executor = LocalExecutor(surroundings.working_directory, surroundings.environ, secrets)
         self._tools = toolbox_for(config, executor, secrets, self.log.keep)
@@ -106,15 +113,16 @@ class Agent:
     def turn(self, prompt: str, cancel: Cancel | None = None) -> Generator[Event, None, Stop]:
         """Run one turn; yield its events, `Done` last. Errors are in `Done`, none is raised."""
         cancel = cancel or Cancel()
-        self.log.append(Message(Role.USER, prompt))
         config, before = self.config, len(self.log.calls)
-        yield TurnStart(self.log.id, config.model, config.endpoint, Native.name)
+        self.log.speaks(config.model, self._dialect.name)
+        self.log.append(Message(Role.USER, prompt))
+        yield TurnStart(self.log.id, config.model, config.endpoint, self._dialect.name)
         yield from self._news()
         stop, error = Stop.ERROR, None
         try:
             turn = run_turn(
                 self.log,
-                CompactingModel(self.log, self._model),
+                CorrectingModel(self.log, self._compacting()),
                 self._tools,
                 self._approve,
                 cancel,
@@ -185,6 +193,7 @@ class Agent:
         """Count what `event` cost; yield it and what its storing has brought up."""
         if isinstance(event, UsageReport):
             self.log.count(event)
+        self.log.speaks(self.config.model, self._dialect.name)  # it may just have changed
         yield event
         yield from self._news()
 
@@ -192,6 +201,9 @@ class Agent:
         for notices in (self._notices, self.log.notices):
             while notices:
                 yield Notice(notices.pop(0))
+
+    def _compacting(self) -> CompactingModel:
+        return CompactingModel(self.log, self._model, unasked=self.may_compact)
 
     def _prompt(self, executor: LocalExecutor, today: date) -> str:
         agents = read_agents(executor.cwd)
@@ -202,7 +214,6 @@ class Agent:
                 platform=sys.platform,
                 shell=Path(executor.shell).name,
                 day=today,
-                tools=self.config.tools,
                 agents=agents.text,
                 tools_folder=self.config.bantam_tools_dir,
             )

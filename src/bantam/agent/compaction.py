@@ -27,7 +27,8 @@ from bantam.core.messages import (
     last_prompt,
     parsed_arguments,
 )
-from bantam.model.client import Client, Tools
+from bantam.model.client import Client
+from bantam.model.dialects.dialect import Tools
 from bantam.model.retry import PromptTooLong
 
 AUTOMATIC_AT: Final = 0.9  # of the window: SPEC section 8
@@ -108,13 +109,14 @@ class CompactingModel:
     """The model as one turn asks it: a `loop.Model` whose messages are those of `log`.
 
     The log is compacted before a request once 0.9 of the window is in use, and after one that was
-    refused as too long; that one is repeated then, once in the turn.
+    refused as too long; that one is repeated then, once in the turn. Not `unasked`: only then.
     """
 
-    def __init__(self, log: Memory, model: Client) -> None:
+    def __init__(self, log: Memory, model: Client, *, unasked: bool = True) -> None:
         self._log = log
         self._model = model
-        self._gave_up = False  # a summary failed, or freed nothing: so would one at each step
+        # Nobody wants it, or a summary failed or freed nothing: so would one at each step.
+        self._gave_up = not unasked
         self._is_fresh = False  # nothing was asked since a summary
         self._has_repeated = False
 

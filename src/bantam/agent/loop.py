@@ -81,7 +81,10 @@ def run_turn(
             if not answer.message.tool_calls:
                 return Stop.FINAL
             for call in answer.message.tool_calls:
-                yield from run_call(call, log, tools, approve, cancel)
+                if why := answer.refusals.get(call.id):
+                    yield from refuse(call, ToolError(why), log)
+                else:
+                    yield from run_call(call, log, tools, approve, cancel)
         yield Notice(f"stopped after {max_steps} model calls (max_al_iterations)")
         return Stop.STEP_LIMIT
     except BudgetSpent as error:
@@ -103,10 +106,7 @@ def run_call(
     try:
         checked = tools.check(call)
     except ToolError as error:
-        arguments = parsed_arguments(call.arguments)
-        yield ToolStarted(call.id, call.name, call.arguments if arguments is None else arguments)
-        status = Status.UNKNOWN if isinstance(error, UnknownTool) else Status.ERROR
-        yield _finish(call, Result(str(error), status), log)
+        yield from refuse(call, error, log)
         return
     yield ToolStarted(call.id, call.name, checked.arguments)
     refusal = approve(call)
@@ -121,9 +121,19 @@ def run_call(
     yield _finish(call, result, log, monotonic() - began)
 
 
+def refuse(call: ToolCall, error: ToolError, log: Log) -> Iterator[Event]:
+    """Run nothing for `call`; log and show why."""
+    arguments = parsed_arguments(call.arguments)
+    yield ToolStarted(call.id, call.name, call.arguments if arguments is None else arguments)
+    status = Status.UNKNOWN if isinstance(error, UnknownTool) else Status.ERROR
+    yield _finish(call, Result(str(error), status), log)
+
+
 def _finish(call: ToolCall, result: Result, log: Log, duration_s: float = 0.0) -> ToolFinished:
     """Log a result; return the event that shows it."""
-    log.append(Message(Role.TOOL, result.text, tool_call_id=call.id))
+    # What a text dialect says of it; no server gets this member (`model.quirks`).
+    extra = {} if result.status is Status.OK else {"status": result.status.value}
+    log.append(Message(Role.TOOL, result.text, tool_call_id=call.id, extra=extra))
     return ToolFinished(
         call.id,
         call.name,

@@ -25,6 +25,12 @@ class Memory(Log, Protocol):
     def keep(self) -> Callable[[Change], None] | None:
         """What keeps a file's change before it happens, so that it can be put back; None: none."""
 
+    def dialect_of(self, model: str) -> str:
+        """Return the dialect that `model` was last spoken to in, "" if it was not."""
+
+    def speaks(self, model: str, dialect: str) -> None:
+        """Remember that."""
+
     def begin(self, system: Message) -> None:
         """Put a system message before all others."""
 
@@ -59,6 +65,15 @@ class ListLog:
         self.notices: list[str] = []
         self.calls: list[UsageReport] = []
         self._rewound: list[Message] | None = None  # what `rewind` took out, and all before it
+        self._dialects: dict[str, str] = {}
+
+    def dialect_of(self, model: str) -> str:
+        """Return the dialect that `model` was last spoken to in, "" if it was not."""
+        return self._dialects.get(model, "")
+
+    def speaks(self, model: str, dialect: str) -> None:
+        """Remember that."""
+        self._dialects[model] = dialect
 
     def begin(self, system: Message) -> None:
         """Put a system message before all others."""

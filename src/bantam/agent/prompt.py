@@ -1,5 +1,7 @@
 """The system prompt, from facts that are passed in: the same facts give the same bytes.
 
+What can be called, and how, each dialect adds in its own form behind the first paragraph.
+
 It is sent with every request, so each sentence earns its tokens. Nothing in it changes within a
 session: the day is fixed when the session starts, and there is no clock time.
 """
@@ -14,11 +16,6 @@ from bantam.core.text import Profile, removed_note, sanitized, sanitized_output
 
 AGENTS_FILE: Final = "AGENTS.md"
 AGENTS_BYTES: Final = 32 * 1024
-# When to use which; a tool's schema says how.
-_USES: Final = {
-    "shell_exec": "run a command: look around, search, build, test, use any installed program.",
-    "write_file": "create a file, or splice bytes into one; prefer it to shell redirection.",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,18 +26,16 @@ class Facts:
     platform: str
     shell: str
     day: date
-    tools: tuple[str, ...] = tuple(_USES)
     agents: str = ""
     tools_folder: str | None = None
 
 
 def system_prompt(facts: Facts) -> str:
     """Return the system prompt."""
-    uses = "\n".join(f"- {name}: {_USES[name]}" for name in facts.tools if name in _USES)
     parts = [
         f"""\
-You are Bantam, an agent in the user's terminal. You have tools and do the work yourself.
-{uses}
+You are Bantam, an agent in the user's terminal. You do the work yourself.
+
 Look before you change things, make small changes, and check the result by running something.
 Each command starts anew in the working directory; nobody can type into it. Do not start
 interactive programs. Never guess what a command or file would say: run it, read it. If a call

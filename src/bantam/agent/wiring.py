@@ -11,23 +11,27 @@ from bantam.core.redaction import Redaction
 from bantam.core.text import Profile
 from bantam.model.catalogue import Catalogue
 from bantam.model.client import Client, Settings
-from bantam.model.dialects.native import Native
+from bantam.model.dialects.dialect import Dialect
 from bantam.model.origins import Key, urls
 from bantam.model.programs import RunTransport
 from bantam.model.replay import ReplayTransport
 from bantam.model.transports import HTTPTransport, Transport
+from bantam.tools.editing import edit_tool
 from bantam.tools.executors.local import LocalExecutor
 from bantam.tools.files import write_tool
+from bantam.tools.reading import read_tool
 from bantam.tools.shell import shell_tool
-from bantam.tools.tool import Toolbox
+from bantam.tools.tool import Tool, Toolbox
 
 _USER_AGENT: Final = "Mozilla/5.0 (compatible; Bantam/1.0)"
 # Options whose other values need what is not built yet: refused, never ignored.
 _NOT_YET: Final = {
-    "dialect": ("auto", "native"),
     "sandbox": ("off",),
     "approve": ("auto",),
 }
+
+# Whoever may do the one may do the other: blocks has words for both.
+_IMPLIED: Final = {"shell_exec": ("read_file",), "write_file": ("edit_file",)}
 
 
 def check_supported(config: Config) -> None:
@@ -43,7 +47,11 @@ def check_supported(config: Config) -> None:
 
 
 def client_for(
-    config: Config, transport: Transport, catalogue: Catalogue, secrets: Iterable[str | None]
+    config: Config,
+    transport: Transport,
+    dialect: Dialect,
+    catalogue: Catalogue,
+    secrets: Iterable[str | None],
 ) -> Client:
     """Return the model behind `transport`, as `config` wants it asked."""
     settings = Settings(
@@ -56,7 +64,7 @@ def client_for(
         min_cacheable_tokens=config.min_cacheable_tokens,
         secrets=Redaction(secrets),
     )
-    return Client(settings, transport, Native(), catalogue)
+    return Client(settings, transport, dialect, catalogue)
 
 
 def transports_for(
@@ -93,17 +101,15 @@ def toolbox_for(
     keep: Callable[[Change], None] | None,
 ) -> Toolbox:
     """Return the tools that `config` offers; `keep` is told of each change of a file."""
-    makers = {
+    makers: dict[str, Callable[[], Tool]] = {
         "shell_exec": lambda: shell_tool(
             executor, timeout_s=config.shell_timeout, output_limit=config.tool_output_limit
         ),
         "write_file": lambda: write_tool(executor, keep),
+        "edit_file": lambda: edit_tool(executor, keep),
+        "read_file": lambda: read_tool(executor, output_limit=config.tool_output_limit),
     }
-    missing = [name for name in config.tools if name not in makers]
-    if missing:
-        place = place_of("tools", config.sources.get("tools", "default"))
-        raise ConfigError(
-            f"{place}={missing[0]} is not in this version; choose among {', '.join(makers)}"
-        )
     tools = [makers[name]() for name in config.tools]
-    return Toolbox(tools, Profile(config.sanitize), secrets)
+    implied = {name for tool in config.tools for name in _IMPLIED.get(tool, ())} - {*config.tools}
+    unoffered = [makers[name]() for name in sorted(implied)]
+    return Toolbox(tools, Profile(config.sanitize), secrets, unoffered)

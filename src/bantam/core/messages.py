@@ -7,7 +7,7 @@ a program of its own kind wrote comes back equal; of other programs' forms what 
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import isfinite
 from typing import Any, Final
@@ -28,6 +28,7 @@ NOTES: Final = (
     "(From here on the working directory is ",
     "(The user has undone your last ",
     "(The conversation up to here was replaced by ",
+    "(Nothing was run: ",
 )
 
 SURROGATES: Final = re.compile("[\ud800-\udfff]")
@@ -74,14 +75,19 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A complete assistant message, and how it ended.
+    """A complete assistant message, how it ended, and what the dialect read in it.
 
-    `fault` is set where the turn must end after the answer was stored, and says why.
+    `fault` is set where the turn must end after the answer was stored, and says why. `correction`:
+    what the model is told where the answer as a whole cannot be read; it is no answer then.
+    `refusals`: ids of calls that must not run -> why, for the model. `notices`: for the user.
     """
 
     message: Message
     finish_reason: str | None
     fault: str | None = None
+    correction: str | None = None
+    refusals: Mapping[str, str] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()
 
 
 def parsed_arguments(text: str) -> dict[str, Any] | None:
@@ -160,6 +166,11 @@ def has_answer(messages: Iterable[Message]) -> bool:
     return any(message.role is Role.ASSISTANT for message in messages)
 
 
+def has_calls(messages: Iterable[Message]) -> bool:
+    """Whether the model has called anything."""
+    return any(message.tool_calls for message in messages)
+
+
 def each_text(value: Any, change: Callable[[str], str]) -> Any:
     """Return the JSON `value` with each text in it changed; the names of members stay.
 
@@ -175,6 +186,21 @@ def each_text(value: Any, change: Callable[[str], str]) -> Any:
             return [each_text(member, change) for member in value]
         case _:
             return value
+
+
+def with_texts(message: Message, change: Callable[[str], str]) -> Message:
+    """Return `message` with each text in it changed, but names and ids."""
+    calls = tuple(
+        replace(call, arguments=change(call.arguments), extra=each_text(call.extra, change))
+        for call in message.tool_calls
+    )
+    return replace(
+        message,
+        content=change(message.content),
+        reasoning=change(message.reasoning),
+        tool_calls=calls,
+        extra=each_text(message.extra, change),
+    )
 
 
 def without_surrogates(text: str) -> str:

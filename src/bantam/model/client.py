@@ -6,21 +6,24 @@ a changed request at once (a cure), or a ModelError. A partial answer is never r
 
 import random
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from bantam.core.cancel import Cancel
 from bantam.core.errors import BudgetSpent, ModelError
-from bantam.core.events import Event, Notice, Request, Retry, UsageReport
-from bantam.core.messages import Answer, Message, Role
+from bantam.core.events import Event, Notice, Request, Retry, TextDelta, UsageReport
+from bantam.core.messages import Answer, Message, Role, last_prompt
 from bantam.core.redaction import Redaction
 from bantam.core.repair import repaired
 from bantam.model.attempt import Attempt
 from bantam.model.catalogue import Catalogue
 from bantam.model.completions import Assembler, request_body, serialised
+from bantam.model.dialects.dialect import Dialect, Tools, View
 from bantam.model.failures import AttemptFailed, Failure
 from bantam.model.quirks import Quirks
+from bantam.model.refusals import refuses_tools
 from bantam.model.retry import error_for, repeats, wait_s
 from bantam.model.transports import Transport
 from bantam.model.usage import CacheProof, Usage, estimated_tokens
@@ -32,20 +35,6 @@ _CUT: Final = {
     "length": "was cut at the token limit",
     "content_filter": "was stopped by the provider's content filter",
 }
-
-Tools = Sequence[Mapping[str, Any]]
-
-
-class Dialect(Protocol):
-    """How calls are written: see `model.dialects`."""
-
-    name: str
-
-    def encode(self, messages: Sequence[Message], tools: Tools) -> dict[str, Any]:
-        """Return the members of the body that hold the conversation."""
-
-    def decode(self, reply: Message) -> Message:
-        """Return `reply` with what it wants run in `tool_calls`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +100,7 @@ class Client:
             answer = yield from self._until_answered(messages, tools, cancel, may_call=may_call)
             message = answer.message
             if message.content.strip() or message.tool_calls:
+                yield from map(Notice, answer.notices)
                 if answer.finish_reason in _CUT:
                     how = _CUT[answer.finish_reason]
                     yield Notice(f"the answer {how} (finish_reason: {answer.finish_reason})")
@@ -134,13 +124,16 @@ class Client:
             sent = serialised(body)
             yield Request(_step(messages), len(encoded), len(sent))
             try:
-                answer, usage = yield from self._attempt(sent, _made_up_ids(messages), cancel)
+                view = self._dialect.view() if may_call else None
+                answer, usage = yield from self._attempt(sent, _made_up_ids(messages), view, cancel)
             except AttemptFailed as error:
                 failure = error.failure.without(self._settings.secrets)
             else:
                 fault = yield from self._proof_of_cache(usage, encoded)
-                return replace(answer, fault=fault)
-            if line := self._quirks.cure(failure, body, messages):
+                if may_call:
+                    answer = self._dialect.decode(answer, messages, tools)
+                return replace(answer, fault=fault or answer.fault)
+            if line := self._cure(failure, body, messages):
                 yield Notice(line)
                 continue
             attempt += 1
@@ -152,6 +145,14 @@ class Client:
             yield from self._server_says(failure)
             yield Retry(attempt, repeats(failure), round(wait, 2), failure.reason)
             cancel.sleep(wait)
+
+    def _cure(
+        self, failure: Failure, body: Mapping[str, Any], messages: Sequence[Message]
+    ) -> str | None:
+        """Learn from `failure` what to send instead; return the line to tell, None if nothing."""
+        if "tools" in body and refuses_tools(failure) and (line := self._dialect.without_tools()):
+            return line
+        return self._quirks.cure(failure, body, messages)
 
     def _server_says(self, failure: Failure) -> Iterator[Notice]:
         """Say once what the server says besides its status: `Loading model` is good to know."""
@@ -182,21 +183,26 @@ class Client:
         return sent, self._quirks.options(body)
 
     def _attempt(
-        self, sent: bytes, made_up_ids: str, cancel: Cancel
+        self, sent: bytes, made_up_ids: str, view: View | None, cancel: Cancel
     ) -> Generator[Event, None, tuple[Answer, UsageReport]]:
         """Send once; return the answer and what it cost. Raises AttemptFailed."""
         attempt = Attempt(self._transport, sent, made_up_ids)
+        events = attempt.run(self._settings.timeout_s, self._catalogue, cancel)
         try:
-            answer = yield from attempt.run(self._settings.timeout_s, self._catalogue, cancel)
+            yield from _seen(events, view) if view else events
         except BaseException:  # Ctrl+C and `close()` included: the tokens were used
             if attempt.answer is not None:
                 self._account(attempt.answer, sent)
             raise
+        answer = attempt.answer
+        assert answer is not None
         self._catalogue.refresh(cancel)
         usage = replace(self._account(answer, sent), window=self._catalogue.window)
         self.context = usage.context
         yield usage
-        message = self._dialect.decode(answer.message)
+        message = answer.message
+        if view and view.ended:  # of a call that came beside it there may be half
+            message = replace(message, tool_calls=())
         return Answer(message, answer.finish_reason), usage
 
     def _account(self, assembler: Assembler, sent: bytes) -> UsageReport:
@@ -226,14 +232,23 @@ class Client:
         return fault
 
 
+def _seen(events: Generator[Event, None, Any], view: View) -> Iterator[Event]:
+    """Yield `events` with the text as `view` shows it; they are closed where that has ended."""
+    with closing(events):
+        for event in events:
+            if not isinstance(event, TextDelta):
+                yield event
+                continue
+            yield from map(TextDelta, view.feed(event.text))
+            if view.ended:
+                break
+    yield from map(TextDelta, view.close())
+
+
 def _step(messages: Sequence[Message]) -> int:
     """Return the number of this request in its turn, from 1."""
-    step = 1
-    for message in reversed(messages):
-        if message.role is Role.USER:
-            break
-        step += message.role is Role.ASSISTANT
-    return step
+    start = last_prompt(messages) or 0
+    return 1 + sum(message.role is Role.ASSISTANT for message in messages[start:])
 
 
 def _made_up_ids(messages: Sequence[Message]) -> str:

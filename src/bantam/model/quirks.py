@@ -37,13 +37,13 @@ _BAD_ASSISTANT: Final = re.compile(r"content\W+or\W+tool_calls", re.IGNORECASE)
 class Quirks:
     """What was learned about the endpoint in this run.
 
-    `withheld`: members of messages that are not sent. The reasoning is one of them from the
-    start: most servers ignore it, some refuse it, and it costs tokens.
+    `withheld`: members of messages that are not sent. From the start these are the reasoning, which
+    most servers ignore, some refuse, and all count, and how a call ended: that is our own.
     """
 
     dropped: set[str] = field(default_factory=set)
     renamed: dict[str, str] = field(default_factory=dict)
-    withheld: set[str] = field(default_factory=lambda: {"reasoning_content"})
+    withheld: set[str] = field(default_factory=lambda: {"reasoning_content", "status"})
     left_out: list[Message] = field(default_factory=list)
     _told: set[str] = field(default_factory=set)
 

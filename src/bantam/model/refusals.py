@@ -95,6 +95,26 @@ def refused_members(failure: Failure) -> list[str]:
     return list(dict.fromkeys([*found, *_named_in_sentences(failure.words)]))
 
 
+# Ollama; OpenRouter; vLLM and llama.cpp, started without what they need for it; others.
+_TOOLLESS: Final = re.compile(
+    rf"(?:{_DOES_NOT}|no\s+(?:endpoints?|providers?|models?)\b[^.]{{0,40}}\bsupport(?:s|ing)?"
+    r"|without\s+support\s+for)"
+    r"\s+(?:the\s+)?(?:use\s+of\s+)?['\"`]?(?:tools?|functions?)\b"
+    r"|\b(?:tools?|functions?)[\s_-]+(?:use|calls?|calling|choice)['\"`]?(?:\s+\w+){0,3}?"
+    rf"\s+(?:is|are)\s+(?:currently\s+)?(?:{_NOT}|not\s+enabled|disabled)"
+    r"|tool\s+choice\s+requires|\btools\b[^.]{0,20}\brequires?\s+(?:the\s+)?--jinja",
+    re.IGNORECASE,
+)
+
+
+def refuses_tools(failure: Failure) -> bool:
+    """Whether the endpoint, or its model, takes no tools whatever they are."""
+    if failure.status is None or not 400 <= failure.status <= 501:
+        return False
+    whole = {"tools", "tool_choice", "functions"}
+    return bool(_TOOLLESS.search(failure.words)) or not whole.isdisjoint(refused_members(failure))
+
+
 def _named_in_sentences(words: str) -> Iterator[str]:
     for sentence in _SENTENCES:
         for match in re.finditer(sentence, words, re.IGNORECASE):

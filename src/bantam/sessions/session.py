@@ -20,9 +20,9 @@ from bantam.core.messages import (
     Message,
     Role,
     ToolCall,
-    each_text,
     last_prompt,
     parsed_arguments,
+    with_texts,
 )
 from bantam.core.redaction import Redaction
 from bantam.sessions.files import encoded
@@ -142,6 +142,16 @@ class Session:
         self.describe(summary=self._about.summary or first_line(old.messages))
         self._save()
 
+    def dialect_of(self, model: str) -> str:
+        """Return the dialect that `model` was last spoken to in, "" if it was not."""
+        return self._about.dialect if self._about.model == self._redaction.text(model) else ""
+
+    def speaks(self, model: str, dialect: str) -> None:
+        """Remember that; stored with the next snapshot."""
+        if dialect != self.dialect_of(model):
+            self._about = replace(self._about, model=self._redaction.text(model), dialect=dialect)
+            self._changed = True
+
     def describe(self, *, endpoint: str = "", model: str = "", summary: str = "") -> None:
         """Let it say of itself what is given; stored with the next thing that happens."""
         text, about = self._redaction.text, self._about
@@ -149,6 +159,7 @@ class Session:
             about,
             endpoint=text(endpoint or about.endpoint),
             model=text(model or about.model),
+            dialect=self.dialect_of(model or about.model),
             summary=text(summary or about.summary),
         )
         self._behind = self._changed = True
@@ -281,18 +292,7 @@ class Session:
         return replace(self._about, created=self._about.created or now, updated=now)
 
     def _redacted(self, message: Message) -> Message:
-        text = self._redaction.text
-        calls = tuple(
-            replace(call, arguments=text(call.arguments), extra=each_text(call.extra, text))
-            for call in message.tool_calls
-        )
-        return replace(
-            message,
-            content=text(message.content),
-            reasoning=text(message.reasoning),
-            tool_calls=calls,
-            extra=each_text(message.extra, text),
-        )
+        return with_texts(message, self._redaction.text)
 
 
 def _line(kind: str, value: Any) -> bytes:

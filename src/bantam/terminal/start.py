@@ -50,7 +50,6 @@ def about_of(config: Config, surroundings: Surroundings) -> About:
         project=str(surroundings.working_directory),
         endpoint=config.endpoint.partition("?")[0],  # what follows may be a key
         model=config.model,
-        dialect="native",
     )
 
 

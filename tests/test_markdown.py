@@ -25,6 +25,7 @@ from bantam.terminal.live import Live, takes_links
 from bantam.terminal.markdown import Markdown
 from bantam.terminal.spans import Span, cells, target, text_of
 from bantam.terminal.syntax import Highlighter
+from bantam.terminal.tables import table_rows
 
 CASES: Final = Path(__file__).parent / "cases"
 MARKDOWN: Final = [
@@ -516,6 +517,20 @@ def test_a_table_is_fitted_and_its_wrapped_rows_are_parted() -> None:
         *("┌───┬───────────┐", "│ a │ b         │", "├───┼───────────┤", "│ x │ one two   │"),
         *("│   │ three     │", "├───┼───────────┤", "│ y │ z         │", "└───┴───────────┘"),
     ]
+
+
+def test_no_word_of_a_table_is_split_where_there_is_room_for_each() -> None:
+    table = "| key | says |\n|-|-|\n| 0123456789ab | several words that have to wrap |"
+    drawn = rows_of(table, 26)
+    assert drawn[3] == "│ 0123456789ab │ several │"
+    assert all(len(row) == 26 for row in drawn)
+    assert any("01234" in row and "0123456789ab" not in row for row in rows_of(table, 20))
+
+
+def test_a_list_of_names_is_drawn_as_fields_before_a_name_is_split() -> None:
+    table = "| key | says |\n|-|-|\n| 0123456789ab | words |"
+    rows = table_rows(table, 20, lambda text: [Span(text)], whole_words=True)
+    assert [text_of(row) for row in rows] == ["key: 0123456789ab", "says: words"]
 
 
 def test_a_table_with_too_many_columns_is_drawn_as_fields() -> None:

@@ -106,7 +106,7 @@ def done(stop: Stop = Stop.FINAL, usage: UsageSum | None = None, error: str = ""
         ([ToolStarted("1", "fly", '{"to": "Ro')], '[tool call: fly({"to": "Ro)]\n'),
         (
             [ToolOutput("1", "a"), ToolFinished("1", "shell_exec", Status.OK, "a\n\n\nexit: 0")],
-            "[tool result: shell_exec]\na\n\n\nexit: 0\n",
+            "[tool result: shell_exec]\na\n\nexit: 0\n",
         ),
         (
             [ToolFinished("1", "fly", Status.UNKNOWN, "there is no tool\n")],
@@ -428,6 +428,12 @@ def test_the_text_before_a_call_is_shown_and_the_final_text_is_not() -> None:
 def test_a_final_text_that_the_answer_will_not_hold_is_shown() -> None:
     shown = drawn(replied("Paid for."), done(Stop.ERROR, error="cache missed"), answers=False)
     assert shown == "Paid for.\nerror: cache missed\n"
+
+
+def test_a_final_text_is_not_shown_again_with_a_later_turn_that_fails() -> None:
+    first = (replied("All is well."), done())
+    for stop in (Stop.ERROR, Stop.INTERRUPTED, Stop.STEP_LIMIT, Stop.BUDGET):
+        assert "All is well." not in drawn(*first, done(stop, error="refused"), answers=False)
 
 
 def test_reasoning_is_ended_before_an_answer_that_goes_elsewhere() -> None:

@@ -1,7 +1,9 @@
 """What the prompt's own commands say: tables on a terminal, plain lines of fields elsewhere."""
 
+import re
 import sys
 from collections.abc import Sequence
+from typing import Final
 
 from bantam.core.text import screen_text
 from bantam.terminal.screen import complain, one_line
@@ -9,6 +11,8 @@ from bantam.terminal.spans import Span, drawn
 from bantam.terminal.streams import OutputFailed, abandon, size_of
 from bantam.terminal.tables import table_rows
 from bantam.terminal.traces import RED
+
+_NUMBER: Final = re.compile(r"[~?-]?[0-9]*(?: \([0-9]+%\))?")
 
 
 class Output:
@@ -32,8 +36,10 @@ class Output:
         if not self.is_terminal:
             self.raw("".join("\t".join(row) + "\n" for row in cells))
             return
-        source = "\n".join(map(_as_markdown, [head, ["-"] * len(head), *cells]))
-        lines = table_rows(source, size_of(sys.stdout)[0], lambda text: [Span(text)])
+        ends = [_delimiter(column) for column in zip(*cells, strict=True)] or ["-"] * len(head)
+        source = "\n".join(map(_as_markdown, [head, ends, *cells]))
+        width, _ = size_of(sys.stdout)
+        lines = table_rows(source, width, lambda text: [Span(text)], whole_words=True)
         self.raw("".join(drawn(line, color=self.color) + "\n" for line in lines))
 
     def fault(self, text: str) -> None:
@@ -61,6 +67,11 @@ class Output:
             sys.stdout.flush()
         except OSError as error:
             raise OutputFailed from error
+
+
+def _delimiter(column: Sequence[str]) -> str:
+    """Return the delimiter of a column: numbers end at the same place."""
+    return "-:" if all(map(_NUMBER.fullmatch, column)) else "-"
 
 
 def _as_markdown(cells: Sequence[str]) -> str:

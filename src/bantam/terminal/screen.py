@@ -222,6 +222,7 @@ class Screen:
     def _done(self, event: Done) -> None:
         if event.stop is not Stop.FINAL:
             self._show_unshown()
+        self._unshown = ""
         if event.usage.window:
             self._line(usage_line(event.usage), DIM)
         if event.stop is Stop.INTERRUPTED:

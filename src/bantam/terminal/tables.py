@@ -1,8 +1,8 @@
 """The source of a table -> its rows in box characters, fitted to a width.
 
 Columns share the width: the narrow ones have what they need, the wide ones get equal parts of the
-rest, and their cells wrap. Where not even three cells a column are left, each row of the table is
-drawn as a list of its fields.
+rest, and their cells wrap, between words if there is room for each. Where not even three cells a
+column are left, each row of the table is drawn as a list of its fields.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,10 +19,13 @@ Inline = Callable[[str], list[Span]]
 Cell = list[Span]
 
 
-def table_rows(source: str, width: int, inline: Inline) -> Iterator[list[Span]]:
+def table_rows(
+    source: str, width: int, inline: Inline, *, whole_words: bool = False
+) -> Iterator[list[Span]]:
     """Yield what is drawn of `source`: the head, the delimiters and the rows of a table.
 
-    No row is wider than `width` cells. `inline` gives the spans of one cell.
+    No row is wider than `width` cells. `inline` gives the spans of one cell. `whole_words`: where
+    there is no room for each in its column, rows are drawn as lists of fields.
     """
     head, delimiters, *body = (row_cells(line) for line in source.split("\n"))
     count = len(head)
@@ -34,7 +37,16 @@ def table_rows(source: str, width: int, inline: Inline) -> Iterator[list[Span]]:
     room = width - 3 * count - 1
     if room < _LEAST * count:
         return _records(grid, width)
-    widths = _fitted([max(map(_width, column)) for column in zip(*grid, strict=True)], room)
+    columns = list(zip(*grid, strict=True))
+    widths = [max(map(_width, column)) for column in columns]
+    if sum(widths) > room:
+        words = [max(map(_longest_word, column)) for column in columns]
+        if sum(words) <= room:
+            widths = _shared(widths, words, room)
+        elif whole_words:
+            return _records(grid, width)
+        else:
+            widths = _shared(widths, [0] * count, room)
     return _boxed(grid, widths, delimiters)
 
 
@@ -46,13 +58,22 @@ def _width(cell: Cell) -> int:
     return max(1, cells(text_of(cell)))
 
 
-def _fitted(wanted: list[int], room: int) -> list[int]:
-    """Return the widths of columns that want so many cells each: `room` at most in all."""
-    widths = [0] * len(wanted)
-    narrow_first = sorted(range(len(wanted)), key=wanted.__getitem__)
-    for left, column in zip(range(len(wanted), 0, -1), narrow_first, strict=True):
-        widths[column] = min(wanted[column], room // left)
-        room -= widths[column]
+def _longest_word(cell: Cell) -> int:
+    return max(1, *map(cells, text_of(cell).split(" ")))
+
+
+def _shared(wanted: list[int], least: list[int], room: int) -> list[int]:
+    """Return the widths of columns that want so many cells each: `room` at most in all.
+
+    Each has its `least`, which fit together; the rest goes to those that want the least more.
+    """
+    widths = least[:]
+    room -= sum(least)
+    by_want = sorted(range(len(wanted)), key=lambda column: wanted[column] - least[column])
+    for left, column in zip(range(len(wanted), 0, -1), by_want, strict=True):
+        more = min(wanted[column] - least[column], room // left)
+        widths[column] += more
+        room -= more
     return widths
 
 

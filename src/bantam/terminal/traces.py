@@ -4,6 +4,7 @@ The texts still are a stranger's: `Screen` filters them as it writes.
 """
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ _DIFF_CHARACTERS: Final = 400  # of a line: five rows of a terminal
 _CONTENT_CHARACTERS: Final = 200
 _RAW_CHARACTERS: Final = 2000  # of arguments that run nothing: enough to see what they are
 LONG_RUN_S: Final = 2.0
+_GAP: Final = re.compile(r"\n\n\n(?=exit: \d+\Z)")
 _DIFF_STYLES: Final = {"@": CYAN, "+": GREEN, "-": RED}
 
 
@@ -59,7 +61,8 @@ def shown_result(event: ToolFinished) -> str:
 
 def body_lines(text: str) -> list[str]:
     """Return the lines of a body, the middle of a long one left out."""
-    lines = text.removesuffix("\n").split("\n")
+    # Behind a command's last line end two more part it from its status: one blank line will do.
+    lines = _GAP.sub("\n\n", text.removesuffix("\n")).split("\n")
     more = len(lines) - _HEAD_LINES - _TAIL_LINES
     if more > 1:
         lines[_HEAD_LINES:-_TAIL_LINES] = [f"[{more} more lines]"]

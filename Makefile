@@ -46,6 +46,9 @@ bench: .venv/ready
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/interrupts.py 10
 	$(BIN)/python benchmarks/sessions.py
+	$(BIN)/python benchmarks/markdown.py
+	$(BIN)/python benchmarks/editor.py
+	$(BIN)/python benchmarks/dialects.py
 
 generate: .venv/ready
 	$(BIN)/python scripts/generate.py

@@ -548,6 +548,16 @@ def test_a_retry_that_begins_with_calls_keeps_the_answer_before_under_another_na
     assert roles == ["system", "user", "assistant", "tool"]
 
 
+def test_retry_tells_which_files_stay_as_the_last_turn_wrote_them(project: Path) -> None:
+    said = b"[what the last turn wrote stays, files: 1; /undo first puts them back]"
+    replies = [write("a", "one"), text("A."), text("B."), text("C.")]
+    with LLMServer(replies) as server:
+        ended = typed(project, server, "a", "/retry", "/retry")
+        assert ended.stderr.count(said) == 1
+        assert (project / "a").read_text() == "one"
+        assert server.chat[2].json["messages"][1:] == [{"role": "user", "content": "a"}]
+
+
 def test_retry_without_a_session_forgets_the_answer(project: Path) -> None:
     with LLMServer([text("A."), text("B.")]) as server:
         out(typed(project, server, "a", "/retry", options=("--no-session",)))

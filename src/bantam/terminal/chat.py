@@ -76,9 +76,12 @@ class Chat:
 
         Raises BantamError if nothing was asked, OutputFailed.
         """
+        stay = self._files_of_last_turn()
         prompt = self.log.rewind()
         if prompt is None:
             raise BantamError("there is no prompt to send again")
+        if stay:
+            self.tell(f"what the last turn wrote stays, files: {stay}; /undo first puts them back")
         self.turn(prompt, cancel)
 
     def drawn(self, asking: Generator[Event, None, T]) -> T:
@@ -164,6 +167,17 @@ class Chat:
         return isinstance(self.log, Session) and self.log.is_unsaved
 
     # -- parts --------------------------------------------------------------------------------
+
+    def _files_of_last_turn(self) -> int:
+        """Return how many files the last turn has written that could be put back."""
+        session = self.log
+        if not isinstance(session, Session) or session.undo is None:
+            return 0
+        try:
+            last = session.undo.last(session.turns)
+        except OSError:  # undo itself tells it
+            return 0
+        return len({change.path for change in last.changes if last.number == session.turns})
 
     def _wired(self, config: Config, log: Memory, spent: int) -> Agent:
         trust = self.options.trust

@@ -135,8 +135,8 @@ def test_reasoning_calls_and_results_are_shown_in_their_order(tmp_path: Path) ->
         "[tool result: shell_exec]",
         "hi",
         "",
-        "",
         "exit: 0",
+        "",
         "Done.",
         "[tokens: 24 prompt + 10 completion | context: 12/32768 (0.0%)]",
     ]

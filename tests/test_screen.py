@@ -436,6 +436,14 @@ def test_a_final_text_is_not_shown_again_with_a_later_turn_that_fails() -> None:
         assert "All is well." not in drawn(*first, done(stop, error="refused"), answers=False)
 
 
+def test_on_a_terminal_a_blank_line_parts_an_answer_from_a_result_before_it() -> None:
+    result = ToolFinished("1", "shell_exec", Status.OK, "\n\nexit: 0")
+    assert "exit: 0\n\nDone.\n" in drawn(result, TextDelta("Done."), done(), in_place=True)
+    assert "exit: 0\nDone.\n" in drawn(result, TextDelta("Done."), done())
+    again = drawn(result, done(Stop.INTERRUPTED), TextDelta("Yes."), done(), in_place=True)
+    assert "[interrupted]\nYes.\n" in again
+
+
 def test_reasoning_is_ended_before_an_answer_that_goes_elsewhere() -> None:
     shown = drawn(ReasoningDelta("Hm."), TextDelta("Done."), answers=False)
     assert shown == "--- reasoning start ---\nHm.\n--- reasoning end ---\n"

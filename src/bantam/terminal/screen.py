@@ -111,6 +111,7 @@ class Screen:
         self._retrying: tuple[Retry, float] | None = None  # with the end of its wait
         self._running: tuple[str, float] | None = None  # a tool, and when it began
         self._streaming: type[TextDelta | ReasoningDelta] | None = None
+        self._is_behind_result = False  # what comes next is not part of it
         self._text: Live | _Plain = _Plain(out)
         self._partial = False  # something was shown of an answer that is not whole yet
         self._unshown = ""  # the text of the last answer, where it goes elsewhere
@@ -210,6 +211,7 @@ class Screen:
 
     def _result(self, event: ToolFinished) -> None:
         self._running = None
+        self._is_behind_result = self._in_place
         self._line(f"[tool result: {one_line(shown_result(event))}]", GREEN)
         self._body(event.text, DIM if event.status is Status.OK else RED)
         for file in event.files:
@@ -222,7 +224,7 @@ class Screen:
     def _done(self, event: Done) -> None:
         if event.stop is not Stop.FINAL:
             self._show_unshown()
-        self._unshown = ""
+        self._unshown, self._is_behind_result = "", False
         if event.usage.window:
             self._line(usage_line(event.usage), DIM)
         if event.stop is Stop.INTERRUPTED:
@@ -248,6 +250,8 @@ class Screen:
 
     def _begun(self, kind: type[TextDelta] | type[ReasoningDelta]) -> "Live | _Plain":
         """Return what draws a text of this kind from here on."""
+        self._out.write("\n" * self._is_behind_result)
+        self._is_behind_result = False
         if kind is ReasoningDelta:
             self._line("--- reasoning start ---", CYAN)
             # The style once, not for every delta.
@@ -257,10 +261,8 @@ class Screen:
         # Here, since it loads rich and Markdown's grammar, which a run to a pipe does without.
         from bantam.terminal.live import Live, takes_links
 
-        links = takes_links(self._environ)
-        return Live(
-            self._out, self._size, self._clock, in_place=True, color=self._color, links=links
-        )
+        how = {"color": self._color, "links": takes_links(self._environ)}
+        return Live(self._out, self._size, self._clock, in_place=True, **how)
 
     def _end_stream(self) -> None:
         """Close streamed text: all of it is drawn, and the line is ended."""

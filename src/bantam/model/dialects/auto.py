@@ -64,8 +64,6 @@ class Auto:
 
     def without_tools(self) -> str | None:
         """Speak dollar from now on, which every model can."""
-        if not isinstance(self.current, Native):
-            return None
         return self._change(Dollar(), "the endpoint takes no tools")
 
     def _in_text(

@@ -55,18 +55,16 @@ def _steps(messages: Sequence[Message]) -> Iterator[tuple[Message, list[Message]
         yield message, [next(rest) for _ in message.tool_calls]
 
 
-def _joined(messages: Iterable[Message]) -> Iterator[Message]:
-    """Yield `messages`, those of the user in a row as one: some servers take no two."""
-    before: Message | None = None
+def _joined(messages: Iterable[Message]) -> list[Message]:
+    """Return `messages`, those of the user in a row as one: some servers take no two."""
+    joined: list[Message] = []
     for message in messages:
-        if before is not None and before.role is message.role is Role.USER:
-            before = replace(before, content=f"{before.content}\n\n{message.content}")
-            continue
-        if before is not None:
-            yield before
-        before = message
-    if before is not None:
-        yield before
+        if joined and joined[-1].role is message.role is Role.USER:
+            content = f"{joined[-1].content}\n\n{message.content}"
+            joined[-1] = replace(joined[-1], content=content)
+        else:
+            joined.append(message)
+    return joined
 
 
 def fenced(text: str) -> str:

@@ -106,7 +106,7 @@ def done(stop: Stop = Stop.FINAL, usage: UsageSum | None = None, error: str = ""
         ([ToolStarted("1", "fly", '{"to": "Ro')], '[tool call: fly({"to": "Ro)]\n'),
         (
             [ToolOutput("1", "a"), ToolFinished("1", "shell_exec", Status.OK, "a\n\n\nexit: 0")],
-            "[tool result: shell_exec]\na\n\nexit: 0\n",
+            "[tool result: shell_exec]\na\n\n\nexit: 0\n",
         ),
         (
             [ToolFinished("1", "fly", Status.UNKNOWN, "there is no tool\n")],
@@ -434,6 +434,11 @@ def test_a_final_text_is_not_shown_again_with_a_later_turn_that_fails() -> None:
     first = (replied("All is well."), done())
     for stop in (Stop.ERROR, Stop.INTERRUPTED, Stop.STEP_LIMIT, Stop.BUDGET):
         assert "All is well." not in drawn(*first, done(stop, error="refused"), answers=False)
+
+
+def test_on_a_terminal_one_blank_line_parts_output_from_its_status() -> None:
+    result = ToolFinished("1", "shell_exec", Status.OK, "a\n\n\nexit: 0")
+    assert drawn(result, in_place=True) == "[tool result: shell_exec]\na\n\nexit: 0\n"
 
 
 def test_on_a_terminal_a_blank_line_parts_an_answer_from_a_result_before_it() -> None:

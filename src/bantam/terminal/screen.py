@@ -219,7 +219,7 @@ class Screen:
                 self._line(one_line(line), style)
 
     def _body(self, text: str, style: str) -> None:
-        self._line("\n".join(body_lines(screen_text(text))), style)
+        self._line("\n".join(body_lines(screen_text(text), tight=self._in_place)), style)
 
     def _done(self, event: Done) -> None:
         if event.stop is not Stop.FINAL:

@@ -59,10 +59,13 @@ def shown_result(event: ToolFinished) -> str:
     return f"{event.name}{took}"
 
 
-def body_lines(text: str) -> list[str]:
-    """Return the lines of a body, the middle of a long one left out."""
-    # Behind a command's last line end two more part it from its status: one blank line will do.
-    lines = _GAP.sub("\n\n", text.removesuffix("\n")).split("\n")
+def body_lines(text: str, *, tight: bool = False) -> list[str]:
+    """Return the lines of a body, the middle of a long one left out.
+
+    `tight`: one blank line parts a command's output from its status, not two.
+    """
+    text = text.removesuffix("\n")
+    lines = (_GAP.sub("\n\n", text) if tight else text).split("\n")
     more = len(lines) - _HEAD_LINES - _TAIL_LINES
     if more > 1:
         lines[_HEAD_LINES:-_TAIL_LINES] = [f"[{more} more lines]"]

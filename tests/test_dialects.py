@@ -314,6 +314,22 @@ def test_the_dialect_is_remembered_for_the_model(tmp_path: Path) -> None:
             assert start.dialect == dialect
 
 
+def test_text_is_offered_once_where_no_tool_is_ever_called(tmp_path: Path) -> None:
+    hint = (
+        "3 answers without a tool call: if the model or its server knows none, "
+        "dialect=dollar lets it run commands"
+    )
+    for first, told in ((text("A."), [hint]), (shell("true"), [])):
+        for dialect in ("auto", "native"):
+            replies = [first, *(text(each) for each in "BCDE")]
+            with (
+                LLMServer(replies) as server,
+                agent_at(server.url, tmp_path, f"dialect={dialect}") as agent,
+            ):
+                said = [line for _ in range(4) for line in notices(turn(agent))]
+            assert said == (told if dialect == "auto" else [])
+
+
 # -- calls in the text of native answers --------------------------------------------------------
 
 LEAKS = [

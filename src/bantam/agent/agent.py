@@ -28,7 +28,7 @@ from bantam.core.config import Config
 from bantam.core.errors import BantamError, ConfigError, ExitStatus, Interrupted, ModelError
 from bantam.core.events import Done, Event, Failure, Notice, Stop, TurnStart, UsageReport, UsageSum
 from bantam.core.generators import through
-from bantam.core.messages import Message, Role, ToolCall
+from bantam.core.messages import Message, Role, ToolCall, has_calls
 from bantam.model.catalogue import Catalogue, model_ids
 from bantam.model.dialects.auto import dialect_named
 from bantam.model.origins import check_trust, key_for
@@ -37,6 +37,11 @@ from bantam.tools.executors.local import LocalExecutor
 _SUMMARY_REQUEST: Final = (
     "Say in one line of at most 80 characters what this conversation is about, for a list of "
     "conversations. Answer with that line alone and run nothing."
+)
+_CALLS_MISSED: Final = 3
+_TOOLLESS: Final = (
+    f"{_CALLS_MISSED} answers without a tool call: if the model or its server knows none, "
+    "dialect=dollar lets it run commands"
 )
 _STATUS_OF: Final = {
     Stop.FINAL: ExitStatus.DONE,
@@ -132,6 +137,8 @@ class Agent:
         except BantamError as raised:
             error = raised
         text = self.log.messages[-1].content if stop is Stop.FINAL else ""
+        if self._may_be_toolless():
+            yield Notice(_TOOLLESS)
         self.log.finish()
         yield from self._news()
         done = _done(stop, error, UsageSum.of(self.log.calls[before:]), cancel, text)
@@ -201,6 +208,15 @@ class Agent:
         for notices in (self._notices, self.log.notices):
             while notices:
                 yield Notice(notices.pop(0))
+
+    def _may_be_toolless(self) -> bool:
+        """Whether so many answers, and no more yet, were all without a call.
+
+        Some servers drop the tools in silence, where the model's template has no place for them.
+        """
+        answers = sum(message.role is Role.ASSISTANT for message in self.log.messages)
+        native = self.config.dialect == "auto" and self._dialect.name == "native"
+        return native and answers == _CALLS_MISSED and not has_calls(self.log.messages)
 
     def _compacting(self) -> CompactingModel:
         return CompactingModel(self.log, self._model, unasked=self.may_compact)

@@ -116,6 +116,7 @@ def test_a_leading_blank_sends_a_line_as_it_is(project: Path) -> None:
     [
         ("/lst", "there is no command /lst: did you mean /list?"),
         ("/lst all", "there is no command /lst: did you mean /list?"),
+        ("/etc/lists is what?", "there is no command /etc/lists: /help lists them. A leading"),
         ("/", "there is no command /: /help lists them."),
         ("/usr/bin/env is what?", "there is no command /usr/bin/env"),
         ("/list all", "/list takes nothing behind it"),

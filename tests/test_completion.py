@@ -118,6 +118,12 @@ def test_of_a_huge_folder_so_many_names_are_offered(tmp_path: Path) -> None:
     assert found == [f"{number:03}" for number in range(500)]
 
 
+@pytest.mark.parametrize("word", ["/x\x1b[2J", "/x\u202ey", "/x\ny", "/x\xa0y"])
+def test_a_word_that_a_terminal_may_not_show_is_not_offered(word: str, tmp_path: Path) -> None:
+    found = candidates("/x", lambda _: [word, "/xyz"], str(tmp_path))
+    assert [each.text for each in found] == ["/xyz"]
+
+
 def test_of_endless_words_so_many_are_offered(tmp_path: Path) -> None:
     def endless(_: Sequence[str]) -> Iterable[str]:
         while True:

@@ -208,10 +208,15 @@ def test_of_several_lines_in_one_piece_one_is_sent(tmp_path: Path) -> None:
         one.type("one\rtwo\x1b[D\rthree\r")
         one.submitted()
         one.ready()
-        one.shows("  three")
+        one.shows("> two")
         assert one.prompts == ["one"]
-        one.type("\x7f\x7f\r")
-        assert one.submitted(2) == ["one", "two\nthre"]
+        one.type("x\r")
+        assert one.submitted(2)[1] == "twxo"
+        one.ready()
+        one.shows("> three")
+        one.type("\x7f\r")
+        assert one.submitted(3)[2] == "thre"
+        one.leave()
 
 
 # -- the screen -------------------------------------------------------------------------------
@@ -262,6 +267,26 @@ def test_a_resize_leaves_one_clean_line(text: str, tmp_path: Path) -> None:
             one.until(lambda columns=columns: drawn(one, text, columns))  # type: ignore[misc]  # a default binds the value
         one.type("\r")
         assert one.submitted() == [text]
+
+
+TMUX: Final = {"TMUX": "/tmp/tmux-0/default,1,0", "TERM": "screen-256color"}
+
+
+def test_a_resize_of_tmux_leaves_one_clean_line_too(tmp_path: Path) -> None:
+    text = "a" * 130 + "b"
+    with typist(tmp_path, columns=100, rows=40, env=TMUX) as one:
+        one.ready()
+        one.type("turn\r")
+        (tmp_path / "go").touch()
+        one.submitted()
+        one.ready()
+        one.type(text)
+        one.shows("ab")
+        before = one.lines[:-2]
+        for columns in (40, 100, 30, 33, 60, 80):
+            one.rewrap(columns, 40)
+            rows = wrapped(text, columns - 2)
+            one.looks(*before, f"> {rows[0]}", *(f"  {row}" for row in rows[1:]))
 
 
 def drawn(one: Typist, text: str, columns: int) -> bool:
@@ -323,6 +348,16 @@ def test_the_end_of_wide_characters_is_on_the_screen(
         one.shows("exn")
         one.type("\r")
         assert one.submitted() == [f"{text}exn"]
+
+
+@pytest.mark.parametrize("env", [{}, {"NO_COLOR": "1"}], ids=["color", "no color"])
+def test_the_prompt_is_bold_unless_colors_are_refused(env: dict[str, str], tmp_path: Path) -> None:
+    with typist(tmp_path, env=env) as one:
+        one.ready()
+        one.type("ab")
+        one.shows("> ab")
+        marks = [one.screen.buffer[0][column].bold for column in (0, 2, 3)]
+        assert marks == [not env, False, False]
 
 
 def test_a_menu_leaves_the_line_on_a_small_screen(tmp_path: Path) -> None:
@@ -589,18 +624,128 @@ def test_ctrl_z_gives_the_terminal_to_the_shell_and_back(tmp_path: Path) -> None
 # -- what is typed during a turn --------------------------------------------------------------
 
 
+def ahead(one: Typist, keys: str, *, rest: str = "") -> None:
+    """Type `keys` during a turn, and `rest` when the prompt after it takes keys."""
+    one.ready()
+    one.type("turn\r")
+    one.shows('{"turn": "starts"}')
+    one.type(keys)
+    Path(one.folder, "go").touch()
+    one.shows('{"turn": "ends"}')
+    one.ready()
+    one.type(rest)
+
+
 def test_what_is_typed_during_a_turn_is_in_the_editor_after_it(tmp_path: Path) -> None:
     with typist(tmp_path) as one:
-        one.ready()
-        one.type("turn\r")
-        one.shows('{"turn": "starts"}')
-        one.type("nexx\x7ft \x1b[A漢字\rsecond")
-        (tmp_path / "go").touch()
-        one.shows("  second")
+        ahead(one, "nexx\x7ft 漢字")
+        one.shows("> next 漢字")
         assert one.raw.count("漢字".encode()) == 1
-        assert one.lines[-2:] == ["> next 漢字", "  second"]
+        assert one.prompts == ["turn"]
         one.type("!\r")
-        assert one.submitted(2)[1] == "next 漢字\nsecond!"
+        assert one.submitted(2)[1] == "next 漢字!"
+        one.leave()
+
+
+def test_each_line_typed_during_a_turn_waits_for_a_prompt_of_its_own(tmp_path: Path) -> None:
+    with typist(tmp_path) as one:
+        ahead(one, "hi\r\r/cfg model x\rend")
+        for number, line in enumerate(("hi", "/cfg model x", "end"), start=2):
+            one.ready()
+            one.until(lambda line=line: one.lines[-1] == f"> {line}")  # type: ignore[misc]  # a default binds the value
+            one.type("\r")
+            assert one.submitted(number)[-1] == line
+        one.leave()
+
+
+_AHEAD: Final = {
+    "Ctrl+U": ("no\x15yes", "yes"),
+    "Ctrl+W": ("one two\x17!", "one !"),
+    "Ctrl+K and Ctrl+Y": ("ab\x01\x0b\x19\x19", "abab"),
+    "Ctrl+_": ("ab\x17c\x1f\x1f", "ab"),
+    "arrows": (f"ac{LEFT}b", "abc"),
+    "Home, End and Delete": (f"bc{HOME}a{END}d{HOME}{DELETE}", "bcd"),
+    "words": (f"on two{WORD_LEFT}{LEFT}e{WORD_RIGHT}!", "one two!"),
+    "Alt and a letter": ("on two\x1bb\x1bbz\x1bfe", "zone two"),
+    "line breaks": ("a\nb\x1b\rc", "a\nb\nc"),
+    "a paste": (f"a{PASTE}b\rc\x1b[31m\r{END_PASTE}d", "ab\nc\nd"),
+    "Tab": ("/l\toad", "/load"),
+    "what leaves": ("a\x01\x04\x7f\x05b\x04", "ab"),
+    "what sends": ("a\x0f\x1b#b", "ab"),
+    "what runs an editor": ("a\x18\x05b", "ab"),
+    "what searches or walks the history": (f"a\x12b{UP}c\x10d", "abcd"),
+    "what is no key": ("a\x1b[25~b\x1b[31mc\x1b[13;2ud\x1bxe\x00", "abcde"),
+    "more than a key for each": ("漢é" * 300 + "\x7f", "漢é" * 299 + "漢"),
+}
+
+
+@pytest.mark.parametrize("name", _AHEAD)
+def test_keys_typed_during_a_turn_do_what_they_do_later_but_none_acts(
+    name: str, tmp_path: Path
+) -> None:
+    keys, expected = _AHEAD[name]
+    with typist(tmp_path, env={"EDITOR": "false"}) as one:
+        ahead(one, keys, rest=f"{END}!\r")
+        assert one.submitted(2)[1] == f"{expected}!"
+        one.leave()
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [("abc\x1b0ix", "!xabc"), ("one two\x1b0dwix", "!xtwo"), ("a\x0e\x04b", "!ab")],
+)
+def test_keys_of_vi_typed_during_a_turn_do_what_they_do_later(
+    keys: str, expected: str, tmp_path: Path
+) -> None:
+    with typist(tmp_path, "vi") as one:
+        ahead(one, keys, rest="\x1b0i!\r")
+        assert one.submitted(2)[1] == expected
+        one.leave()
+
+
+def test_pastes_are_marked_during_a_turn_too(tmp_path: Path) -> None:
+    with typist(tmp_path) as one:
+        ahead(one, "")
+        _, on, during = one.raw.partition(b'{"prompt": "turn"}')[2].partition(b"\x1b[?2004h")
+        assert on
+        assert during.index(b'"starts"') < during.index(b'"ends"') < during.index(b"\x1b[?2004l")
+
+
+def test_a_paste_that_a_turn_begins_or_ends_in_is_one(tmp_path: Path) -> None:
+    with typist(tmp_path) as one:
+        one.ready()
+        one.type(f"turn\r{PASTE}a\r")
+        one.shows('{"turn": "starts"}')
+        one.type("b\r")
+        (tmp_path / "go").touch()
+        one.shows('{"turn": "ends"}')
+        one.ready()
+        one.type(f"c\r{END_PASTE}d\r")
+        assert one.submitted(2)[1] == "a\nb\nc\nd"
+        one.leave()
+
+
+def test_what_waits_behind_a_line_comes_before_what_is_typed_later(tmp_path: Path) -> None:
+    with typist(tmp_path) as one:
+        one.ready()
+        one.type("turn\ron")
+        one.shows('{"turn": "starts"}')
+        one.type("e\rtwo")
+        (tmp_path / "go").touch()
+        one.shows("> one")
+        one.type("\r")
+        one.submitted(2)
+        one.until(lambda: one.lines[-1] == "> two")
+        one.type("\r")
+        assert one.submitted(3) == ["turn", "one", "two"]
+
+
+def test_ctrl_c_clears_what_waits_too(tmp_path: Path) -> None:
+    with typist(tmp_path) as one:
+        ahead(one, "one\rtwo\r")
+        one.shows("> one")
+        one.type("\x03end\r")
+        assert one.submitted(2)[1] == "end"
         one.leave()
 
 

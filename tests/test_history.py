@@ -72,6 +72,20 @@ def test_an_entry_of_many_lines_is_one_the_next_time(tmp_path: Path) -> None:
         "/cfg base_url https://user:abc@host/v1",
         "/cfg endpoint\n http://host/v1?key=abc",
         f"the key is {KEY}.",
+        "/config api_key abc",
+        "/cfg  API_KEY=abc",
+        "/cfg api-key abc",
+        "/cfg api_kye abc",
+        "/cfgs set api_key: abc",
+        "/set-key abc",
+        "/api_key=abc",
+        "/login token\nabc",
+        "  /conf Password abc",
+        "first\n /config x secret=abc",
+        "/config endpoint https://abc@host/v1",
+        "run bantam -o api_key=abc with it",
+        "!bantam -c -o 'API_KEY=abc'",
+        "bantam -oopenai_api_key=abc",
     ],
 )
 def test_not_everything_is_kept(entry: str, tmp_path: Path) -> None:
@@ -87,8 +101,26 @@ def test_a_million_empty_lines_are_no_work() -> None:
     assert not history(None).add("\n" * 1_000_000 + "  /cfg api_key abc")
 
 
+@pytest.mark.parametrize("line", ["/cfg {}", "/k{0} {0}\n", "/cfg k=1\n", "-o k{}="])
+def test_a_million_characters_of_a_command_are_no_work(line: str) -> None:
+    text = line.format("k" * 1_000_000) if "{" in line else line * 100_000
+    assert history(None).add(text)
+
+
 @pytest.mark.parametrize(
-    "entry", ["/cfg", "/cfg endpoint http://host/v1", "/cfg max_tokens 5", "/cfg stop ?@"]
+    "entry",
+    [
+        "/cfg",
+        "/cfg endpoint http://host/v1",
+        "/cfg max_tokens 5",
+        "/cfg stop ?@",
+        "/load monkey",
+        "/compact",
+        "why is the api_key secret here? My password token=1 works",
+        "see /etc/hosts: which key is it",
+        "use -o and the key",
+        "git log -o x=key",
+    ],
 )
 def test_a_setting_that_is_no_secret_is_kept(entry: str, tmp_path: Path) -> None:
     assert history(tmp_path / "h").add(entry)

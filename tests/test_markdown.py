@@ -754,6 +754,30 @@ def test_what_has_not_ended_is_seen_to_grow() -> None:
     ]
 
 
+def test_what_somebody_has_written_below_the_tail_stays_and_the_tail_is_drawn_again() -> None:
+    """A shell, while this job was stopped: then the cursor begins a line below its own words."""
+    out = io.StringIO()
+    answer = Live(out, lambda: (20, 10), every_draw(), in_place=True, color=False)
+    terminal = Terminal(20, 10)
+    for part in ("some words that fill *two", " rows", "* and\n\nend"):
+        answer.feed(part)
+        if part == " rows":
+            out.write("\n[1]+ Stopped\n$ fg\n")
+            answer.begin_anew()
+    answer.close()
+    terminal.write(out.getvalue())
+    assert terminal.rows == [
+        "some words that fill",
+        "*two rows",
+        "[1]+ Stopped",
+        "$ fg",
+        "some words that fill",
+        "two rows and",
+        "",
+        "end",
+    ]
+
+
 def test_text_without_styles_is_written_once() -> None:
     words = "words that come one by one and fill some rows of a terminal. "
     written = live(parts_of(words * 3, 5), (40, 24))

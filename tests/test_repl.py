@@ -19,14 +19,13 @@ from llmserver import LLMServer, Reply, raw, shell, text
 from processes import eventually, running, unique_seconds
 from program import BANTAM, at, run
 from scenarios import MODELS
-from typist import Typist, typist
+from typist import TAKES_KEYS, Typist, typist
 
 from bantam.core.errors import ExitStatus
 from bantam.sessions.store import project_id
 from bantam.terminal.interrupts import Interrupts
 
 SIZES: Final = [(80, 24), (40, 12)]
-_TAKES_KEYS: Final = b"\x1b[?2004h"
 CTRL_C, CTRL_D = "\x03", "\x04"
 # SPEC section 8 says 0.2 s; a loaded machine needs some for anything at all.
 _BOUND_S: Final = 1.0
@@ -60,9 +59,9 @@ def enter(one: Typist, *lines: str) -> None:
 
 def press(one: Typist, keys: str) -> None:
     """Type `keys`, which end a prompt or a question, and wait for the next prompt."""
-    before = one.raw.count(_TAKES_KEYS)
+    before = one.raw.count(TAKES_KEYS)
     one.type(keys)
-    one.until(lambda: one.raw.count(_TAKES_KEYS) > before and one.lines[-1] == ">")
+    one.until(lambda: one.raw.count(TAKES_KEYS) > before and one.lines[-1] == ">")
 
 
 def leave(one: Typist, status: int = 0) -> None:
@@ -105,21 +104,32 @@ def test_a_start_line_a_prompt_answers_and_an_end(columns: int, rows: int, tmp_p
     assert (tmp_path / ".bantam_history").read_text() == "first\nsecond\n"
 
 
-def test_the_first_prompt_comes_before_what_is_not_needed_for_it(tmp_path: Path) -> None:
-    script = (
-        "import sys\n"
-        "from bantam.terminal.editor import Editor\n"
-        "read = Editor.read\n"
-        "def first(*arguments):\n"
-        "    heavy = {'httpx', 'rich'} & {*sys.modules}\n"
-        "    sys.exit(f'loaded: {sorted(heavy)}')\n"
-        "Editor.read = first\n"
-        "from bantam.cli import main\n"
-        "main()\n"
-    )
-    program = (BANTAM[0], "-c", script, "-o", "endpoint=http://127.0.0.1:9/v1")
+# Tells in the terminal's own stream when a package begins to load.
+_TELL_IMPORTS: Final = """
+import os, sys
+class Teller:
+    def find_spec(self, name, path=None, target=None):
+        if name in ("httpx", "httpcore", "markdown_it", "rich"):
+            os.write(1, f"<{name}>".encode())
+sys.meta_path.insert(0, Teller())
+from bantam.cli import main
+main()
+"""
+
+
+def test_the_first_prompt_is_on_the_screen_before_what_a_turn_needs_is_loaded(
+    tmp_path: Path,
+) -> None:
+    program = (BANTAM[0], "-c", _TELL_IMPORTS, "-o", "endpoint=http://127.0.0.1:9/v1")
+    names = ("httpx", "httpcore", "markdown_it", "rich")
     with typist(tmp_path, program=program) as one:
-        one.shows("loaded: []")
+        one.until(lambda: all(f"<{name}>".encode() in one.raw for name in names))
+        before = one.raw[: min(one.raw.index(f"<{name}>".encode()) for name in names)]
+        assert TAKES_KEYS in before
+        assert before.rstrip().endswith(b"\x1b[?25h"), "the prompt is drawn whole"
+        assert ">" in "".join(one.lines)
+        one.type(CTRL_D)
+        assert one.end() == 0
 
 
 def test_blank_lines_send_nothing_and_a_leading_blank_sends_a_line_as_it_is(tmp_path: Path) -> None:
@@ -186,17 +196,55 @@ def test_bantam_home_holds_the_history_too(tmp_path: Path) -> None:
     assert (tmp_path / "home" / "history").read_text() == "/usage\n"
 
 
+@pytest.mark.parametrize("word", ["exit", "quit", ":q", "help", "? "])
+def test_what_other_programs_take_for_a_command_is_not_sent_without_a_leading_blank(
+    word: str, tmp_path: Path
+) -> None:
+    name = "/help lists commands and keys" if word in ("help", "? ") else "/quit leaves"
+    with LLMServer([text("A.")]) as server, prompt(tmp_path, server) as one:
+        enter(one, word)
+        assert one.lines[-2] == f"[{name}; a leading blank sends the word]"
+        enter(one, f" {word}")
+        assert asked(server) == [f" {word}"]
+        leave(one)
+
+
+def test_piped_words_are_prompts(tmp_path: Path) -> None:
+    with LLMServer([text("A.")]) as server:
+        assert run(*at(server.url), cwd=tmp_path, stdin=b"help\n").stdout == b"A.\n"
+        assert asked(server) == ["help"]
+
+
 @pytest.mark.parametrize("options", [("-c",), ("-r", "one")])
 def test_a_stored_session_goes_on(options: Sequence[str], tmp_path: Path) -> None:
     with LLMServer([text("A."), text("S."), text("B."), text("C.")]) as server:
         assert run(*at(server.url), cwd=tmp_path, stdin=b"a\n/save one\n").returncode == 0
         with prompt(tmp_path, server, *options) as one:
+            session = "one" if "one" in options else project_id(tmp_path)
+            assert one.lines[-3:] == [f"loaded {session}: 3 messages", "last prompt: a", ">"]
             enter(one, "b")
             assert asked(server) == ["a", "b"]
             leave(one)
         piped = run(*at(server.url), *options, cwd=tmp_path, stdin=b"c\n")
         assert piped.stdout == b"C.\n"
         assert asked(server) == ["a", "b", "c"]
+
+
+def test_of_the_last_prompt_that_goes_on_the_beginning_of_a_line_is_said(tmp_path: Path) -> None:
+    asked = "漢\u202e" * 50 + "\nmore"
+    folder = tmp_path / ".bantam" / "sessions"
+    folder.mkdir(parents=True)
+    told = [{"role": "user", "content": "first"}, {"role": "user", "content": asked}]
+    (folder / "x.json").write_text(json.dumps({"messages": told}))
+    with LLMServer([]) as server, prompt(tmp_path, server, "-r", "x", columns=120) as one:
+        assert one.lines[-3:] == ["loaded x: 3 messages", f"last prompt: {'漢' * 40}", ">"]
+        leave(one)
+
+
+def test_of_a_session_that_is_empty_nothing_is_said(tmp_path: Path) -> None:
+    with LLMServer([]) as server, prompt(tmp_path, server, "-c") as one:
+        assert "loaded" not in "".join(one.lines)
+        leave(one)
 
 
 def test_a_session_that_is_not_there_is_wrong_usage(tmp_path: Path) -> None:
@@ -236,7 +284,7 @@ def test_tables_fit_the_screen(columns: int, rows: int, tmp_path: Path) -> None:
         boxes = [line for line in shown.split("\r\n") if line.startswith(("┌", "│", "├", "└"))]
         assert len(boxes) > 30
         if columns == 80:
-            assert any("漢字 | and\\" in line for line in boxes)
+            assert any("漢字 |" in line for line in boxes)
         screen = one.screen
         assert all(row[-1] in " │┐┤┘" for row in screen.display)
         leave(one)
@@ -309,7 +357,11 @@ _HALF_FULL: Final = {"prompt_tokens": 624, "completion_tokens": 5}
 
 
 @pytest.mark.parametrize(
-    ("answer", "compacts"), [("\r", True), ("y\r", True), ("n\r", False), (CTRL_C, False)]
+    ("answer", "compacts"),
+    [
+        *(("\r", True), (" Y\r", True), ("yes\r", True)),
+        *(("n\r", False), ("NO\r", False), (CTRL_C, False), (CTRL_D, False)),
+    ],
 )
 def test_at_compact_at_the_prompt_asks_whether_to_compact(
     answer: str, compacts: bool, tmp_path: Path
@@ -325,6 +377,44 @@ def test_at_compact_at_the_prompt_asks_whether_to_compact(
         press(one, answer)
         enter(one, "b")
         assert ("In short." in asked(server)[0]) == compacts
+        leave(one)
+
+
+def test_an_answer_that_is_neither_yes_nor_no_is_asked_for_again(tmp_path: Path) -> None:
+    replies = [text("A.", usage=_HALF_FULL), text("In short.")]
+    options = ("-o", "context_window=1000")
+    with (
+        LLMServer(replies, strict=False) as server,
+        prompt(tmp_path, server, *options, columns=100) as one,
+    ):
+        one.type("a\r")
+        one.shows("[Y/n]:")
+        one.type("maybe\r")
+        one.until(lambda: sum("[Y/n]:" in line for line in one.lines) == 2)
+        assert len(server.chat) == 1
+        press(one, "y\r")
+        assert "[compacted:" in "\n".join(one.lines)
+        leave(one)
+
+
+_NEARLY_FULL: Final = {"prompt_tokens": 950, "completion_tokens": 5}
+
+
+def test_who_has_declined_is_not_overruled_in_this_conversation(tmp_path: Path) -> None:
+    replies = [text("A.", usage=_NEARLY_FULL) for _ in range(6)]
+    options = ("-o", "context_window=1000")
+    with (
+        LLMServer(replies, strict=False) as server,
+        prompt(tmp_path, server, *options, columns=100) as one,
+    ):
+        one.type("a\r")
+        one.shows("[Y/n]:")
+        press(one, "n\r")
+        enter(one, "b", "/cfg temperature 1", "c")
+        assert asked(server) == ["a", "b", "c"]
+        assert len(server.chat) == 3
+        enter(one, "/clear", "d", "e")
+        assert "[compacted:" in "\n".join(one.lines)
         leave(one)
 
 
@@ -455,6 +545,22 @@ def test_what_is_typed_while_a_turn_runs_is_in_the_next_line(tmp_path: Path) -> 
         press(one, "!\r")
         assert asked(server) == ["a", "typed ahead!"]
         leave(one)
+
+
+def test_a_command_typed_while_a_turn_runs_stays_one(tmp_path: Path) -> None:
+    with LLMServer([text("A.", hold=True), text("B.")]) as server, prompt(tmp_path, server) as one:
+        one.type("a\r")
+        server.wait_for_stall()
+        one.type("hi\r/cfg api_key sk-0123456789\r")
+        server.release()
+        one.until(lambda: one.lines[-1] == "> hi")
+        one.type("\r")
+        one.until(lambda: one.lines[-1] == "> /cfg api_key sk-0123456789")
+        press(one, "\r")
+        assert asked(server) == ["a", "hi"]
+        leave(one)
+    assert "api_key=sk-0123456789" in (tmp_path / ".bantam.cfg").read_text()
+    assert (tmp_path / ".bantam_history").read_text() == "a\nhi\n"
 
 
 def test_of_signals_the_prompt_makes_what_they_mean() -> None:

@@ -95,7 +95,7 @@ STATES: Final[Mapping[str, State]] = {
         stopped=("Three...", *_BROKEN_OFF),
         finished=("Three...", "", "Four.", _TOKENS, "> no"),
         replies=(_until_four(text("One.\n\nTwo.\n\nThree...\n\nFour.")),),
-        again=("",),
+        again=("", "Three..."),
     ),
     "reasoning": State(
         keys=("a\r",),
@@ -120,8 +120,8 @@ STATES: Final[Mapping[str, State]] = {
             "[tool result: shell_exec]",
             "done",
             "",
-            "",
             "exit: 0",
+            "",
             "A.",
             _TWO_STEPS,
             "> no",
@@ -161,6 +161,7 @@ STATES: Final[Mapping[str, State]] = {
         replies=(text("A.", usage={"prompt_tokens": 624, "completion_tokens": 5}),),
         finish="n\r",
         keeping=False,
+        again=(f"{_QUESTION} n",),
     ),
     "models": State(
         keys=("/models\r",),
@@ -382,7 +383,7 @@ def test_ctrl_z_does_nothing_where_nobody_could_bring_it_back(name: str, tmp_pat
 @pytest.mark.parametrize(
     ("name", "parent"),
     [
-        *((name, "dash") for name in STATES if name not in ("raw", "question")),
+        *((name, "dash") for name in STATES if name != "raw"),
         ("typing", "bash"),
         ("tool", "bash"),
         ("cat", "bash"),

@@ -1,9 +1,12 @@
 """What is typed while nobody reads, on a real pseudo-terminal."""
 
 import os
+import re
 import sys
 import termios
 from collections.abc import Iterator
+from contextlib import suppress
+from io import StringIO
 from pathlib import Path
 from threading import Thread
 from typing import Any, Final
@@ -13,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typist import typist
 
-from bantam.terminal.typeahead import TypeAhead, typed_text
+from bantam.terminal.typeahead import TypeAhead
 
 
 class Pty:
@@ -41,12 +44,17 @@ def pty() -> Iterator[Pty]:
         os.close(fd)
 
 
+def taken(ahead: TypeAhead) -> list[bytes]:
+    """Return all the lines, each with the keys for one prompt."""
+    return [*iter(ahead.take, b"")]
+
+
 def test_what_is_typed_is_kept_unseen(pty: Pty) -> None:
     ahead = TypeAhead(pty.fd)
     with ahead.kept():
         pty.type(b"abc\rde")
-    assert ahead.take() == "abc\nde"
-    assert ahead.take() == ""
+    assert taken(ahead) == [b"abc", b"de"]
+    assert ahead.take() == b""
     os.set_blocking(pty.keyboard, False)
     with pytest.raises(BlockingIOError):
         os.read(pty.keyboard, 1)
@@ -59,8 +67,8 @@ def test_what_was_typed_just_before_is_kept_too(pty: Pty) -> None:
         pty.type(b"c")
     with ahead.kept():
         pty.type("\N{FOX FACE}".encode())
-    ahead.keep("\x7f\udce9!")
-    assert ahead.take() == "abc?!"
+    ahead.keep(b"\x7f\xe9!")
+    assert ahead.take() == "abc\N{FOX FACE}\x7f".encode() + b"\xe9!"
 
 
 def test_more_than_the_terminal_can_hold_is_kept(pty: Pty) -> None:
@@ -72,7 +80,7 @@ def test_more_than_the_terminal_can_hold_is_kept(pty: Pty) -> None:
         while typing.is_alive():
             with ahead.kept():
                 pass
-    assert ahead.take() == "line\n" * 4000
+    assert taken(ahead) == [b"line"] * 4000
 
 
 def test_what_is_drained_meanwhile_makes_room_and_is_kept(pty: Pty) -> None:
@@ -83,14 +91,13 @@ def test_what_is_drained_meanwhile_makes_room_and_is_kept(pty: Pty) -> None:
         typing.start()
         while typing.is_alive():
             ahead.drain()
-    assert ahead.take() == "line\n" * 4000
+    assert taken(ahead) == [b"line"] * 4000
 
 
 _IN_THE_BACKGROUND: Final = """
 import os, select, sys
 from signal import SIG_IGN, SIGCONT, SIGSTOP, SIGTTOU, raise_signal, signal
 from bantam.terminal.typeahead import TypeAhead
-print("ready", flush=True)
 child = os.fork()
 if child:
     stop = os.WSTOPSIG(os.waitpid(child, os.WUNTRACED)[1])
@@ -102,11 +109,12 @@ if child:
     sys.exit(stop != SIGSTOP)
 ahead = TypeAhead(0)
 with ahead.kept():
+    print("ready", flush=True)
     select.select([0], [], [])
     os.setpgid(0, 0)
     ahead.drain()
     raise_signal(SIGSTOP)
-print("kept", ahead.take())
+print("kept", ahead.take().decode())
 """
 
 
@@ -142,10 +150,10 @@ _STOPS: Final = "stops as before: True"
 @pytest.mark.parametrize(
     ("key", "typed", "told"),
     [
-        ("\x1a", "a\x1ab", [_STOPS, "muted: True", "kept: ab"]),
-        ("\x19", "a\x19b", [_STOPS, "muted: True", "kept: ab"]),
-        ("\x19", "a\x1ab", ["muted: True", "kept: ab"]),
-        ("", "a\x00b", ["muted: True", "kept: ab"]),
+        ("\x1a", "a\x1ab", [_STOPS, "muted: True", "kept: b'ab'"]),
+        ("\x19", "a\x19b", [_STOPS, "muted: True", "kept: b'ab'"]),
+        ("\x19", "a\x1ab", ["muted: True", r"kept: b'a\x1ab'"]),
+        ("", "a\x00b", ["muted: True", r"kept: b'a\x00b'"]),
     ],
 )
 def test_the_key_that_stops_a_job_stops_it_in_the_modes_from_before(
@@ -183,7 +191,7 @@ def test_one_in_another_leaves_the_outer_its_modes(pty: Pty) -> None:
             pty.type(b"a")
         assert pty.modes == during
         pty.type(b"b")
-    assert ahead.take() == "ab"
+    assert ahead.take() == b"ab"
 
 
 def test_modes_that_a_shell_has_set_meanwhile_do_no_harm(pty: Pty) -> None:
@@ -192,7 +200,7 @@ def test_modes_that_a_shell_has_set_meanwhile_do_no_harm(pty: Pty) -> None:
     with ahead.kept():
         termios.tcsetattr(pty.fd, termios.TCSANOW, before)
         pty.type(b"no line yet")
-    assert ahead.take() == "no line yet"
+    assert ahead.take() == b"no line yet"
     assert pty.modes == before
 
 
@@ -202,7 +210,7 @@ def test_where_there_is_no_terminal_nothing_is_kept() -> None:
     ahead = TypeAhead(reading)
     with ahead.kept():
         pass
-    assert ahead.take() == ""
+    assert ahead.take() == b""
     assert os.read(reading, 100) == b"a prompt\n"
     for fd in (reading, writing):
         os.close(fd)
@@ -216,31 +224,124 @@ def test_a_terminal_that_goes_away_is_no_error() -> None:
         os.close(one.keyboard)
         ahead.drain()
     os.close(one.fd)
-    assert ahead.take() in ("", "a")
+    assert ahead.take() in (b"", b"a")
+
+
+# -- lines ------------------------------------------------------------------------------------
+
+PASTE, END_PASTE = b"\x1b[200~", b"\x1b[201~"
 
 
 @pytest.mark.parametrize(
-    ("raw", "text"),
+    ("raw", "lines"),
     [
-        (b"a\rb\nc\r\nd", "a\nb\nc\nd"),
-        (b"ab\x7f\x08\x7fc", "c"),
-        ("a\N{FOX FACE}é\x7f\x7fb".encode(), "ab"),
-        (b"a\n\x7fb", "ab"),
-        (b"a\x1b[Ab\x1b[1;5Cc\x1bOAd\x1b[[Ae\x1b[15~f\x1bxg\x1b", "abcdefg"),
-        (b"a\x1b\rb", "a\nb"),
-        (b"a\x1b[200~b\x1b[201~c", "abc"),
-        (b"a\x04\x15\x00\x12b\tc", "ab\tc"),
-        ("a\u202e\u200bb\x9bc".encode(), "ab"),
-        (b"a\xe9b", "a\ufffdb"),
-        (b"ab\xe6\xbc", "ab"),
+        (b"hi\r/cfg model x\r", [b"hi", b"/cfg model x"]),
+        (b"\r\ra\r\r\rb", [b"a", b"b"]),
+        (b"a\nb\x1b\rc\rd", [b"a\nb\x1b\rc", b"d"]),
+        (b"a" + PASTE + b"b\rc\x1b[31m\r" + END_PASTE + b"d\re", None),
+        (PASTE + b"a\r" + END_PASTE + PASTE + b"\rb" + END_PASTE + b"\rc", None),
+        (b"a\x1b[A\x7f\x1b\r\x1b", [b"a\x1b[A\x7f\x1b\r\x1b"]),
+        (END_PASTE + b"a\rb", [END_PASTE + b"a", b"b"]),
     ],
 )
-def test_keys_make_a_text(raw: bytes, text: str) -> None:
-    assert typed_text(raw) == text
+def test_an_enter_ends_a_line_but_not_in_a_paste_or_with_alt(
+    raw: bytes, lines: list[bytes] | None, pty: Pty
+) -> None:
+    ahead = TypeAhead(pty.fd)
+    ahead.keep(raw)
+    assert taken(ahead) == (lines or raw.rsplit(b"\r", 1))
 
 
-@given(st.binary() | st.text().map(str.encode))
-def test_whatever_is_typed_makes_a_text_that_does_not_act(raw: bytes) -> None:
-    text = typed_text(raw)
-    assert all(character in "\n\t" or character >= " " for character in text)
-    assert not set("\x7f\x9b\u202e\u2066") & set(text)
+def test_what_is_typed_later_is_another_line(pty: Pty) -> None:
+    ahead = TypeAhead(pty.fd)
+    ahead.keep(b"a\rb")
+    assert ahead.take() == b"a"
+    ahead.keep(b"c")
+    assert taken(ahead) == [b"b", b"c"]
+
+
+def test_what_waits_can_be_forgotten(pty: Pty) -> None:
+    ahead = TypeAhead(pty.fd)
+    ahead.keep(b"a\rb\rc")
+    assert ahead.take() == b"a"
+    ahead.forget()
+    assert ahead.take() == b""
+
+
+def test_a_paste_whose_end_has_not_come_is_not_left_to_be_keys(pty: Pty) -> None:
+    ahead = TypeAhead(pty.fd)
+    ahead.keep(b"a\rb" + PASTE + b"c" + END_PASTE + b"\rd" + PASTE + b"e\rf")
+    assert ahead.take() == b"a" + PASTE + b"e\rf"
+    assert taken(ahead) == [b"b" + PASTE + b"c" + END_PASTE, b"d"]
+
+
+@given(st.lists(st.sampled_from([b"x", b"\r", b"\n", b"\x1b", PASTE, END_PASTE, b"[20", b"1~"])))
+def test_whatever_is_typed_no_enter_that_would_send_is_taken(parts: list[bytes]) -> None:
+    ahead = TypeAhead(-1)
+    ahead.keep(b"".join(parts))
+    lines = taken(ahead)
+    for line in lines:
+        outside = re.sub(rb"(?s)\x1b\[200~.*?(\x1b\[201~|\Z)", b"", line)
+        assert b"\r" not in outside.replace(b"\x1b\r", b"")
+    assert b"".join(lines).count(b"x") == parts.count(b"x")
+
+
+MOST: Final = 16 << 20
+
+
+@pytest.mark.parametrize("before_limit", range(8))
+def test_of_what_is_too_much_nothing_becomes_a_key(before_limit: int, pty: Pty) -> None:
+    ahead = TypeAhead(pty.fd)
+    ahead.keep(b"x" * (MOST - before_limit))
+    for part in (PASTE, b"lost\r/lost\x1b[2", b"01", b"~\r", b"lost\r", PASTE, b"\r"):
+        ahead.keep(part)
+    keys = ahead.take()
+    assert len(keys) < MOST + 20
+    assert keys.startswith(b"x" * (MOST - before_limit) + PASTE)
+    ends = keys.count(END_PASTE)
+    assert keys.count(PASTE) - ends == 1, "the last paste has not ended"
+    assert b"/" not in keys[MOST:]
+    assert taken(ahead) == []
+
+
+def test_many_pieces_cost_no_more_than_one(pty: Pty) -> None:
+    ahead = TypeAhead(pty.fd)
+    for _ in range(400_000):
+        ahead.keep(b"0123456789" * 4)
+    assert len(ahead.take()) == 16_000_000
+
+
+# -- modes ------------------------------------------------------------------------------------
+
+
+def test_enter_is_told_from_ctrl_j(pty: Pty) -> None:
+    ahead = TypeAhead(pty.fd)
+    with ahead.kept():
+        pty.type(b"a\nb\rc")
+    assert taken(ahead) == [b"a\nb", b"c"]
+
+
+def test_an_enter_in_the_moment_before_ends_a_line_too(pty: Pty) -> None:
+    ahead = TypeAhead(pty.fd)
+    pty.type(b"a\rb\r")
+    with ahead.kept():
+        pty.type(b"c\nd")
+    assert taken(ahead) == [b"a", b"b", b"c\nd"]
+
+
+def test_the_terminal_is_asked_to_mark_pastes_and_no_longer_at_the_end(pty: Pty) -> None:
+    out = StringIO()
+    ahead = TypeAhead(pty.fd, out)
+    with ahead.kept():
+        with ahead.kept():
+            pass
+        assert out.getvalue().rpartition("\x1b")[2] == "[?2004h"
+    assert out.getvalue().rpartition("\x1b")[2] == "[?2004l"
+
+
+def test_a_terminal_that_takes_no_marks_is_no_error(pty: Pty) -> None:
+    with Path("/dev/full").open("w") as out:
+        with TypeAhead(pty.fd, out).kept():
+            pty.type(b"a")
+        with suppress(OSError):
+            out.close()

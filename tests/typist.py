@@ -16,17 +16,19 @@ import pyte
 from program import environment
 
 DRIVER: Final = (sys.executable, str(Path(__file__).with_name("editor_driver.py")))
-# The editor asks the terminal to mark pastes for so long as it takes keys.
-_TAKES_KEYS, _TAKES_NONE = b"\x1b[?2004h", b"\x1b[?2004l"
+# The editor asks the terminal to mark pastes and then draws; what only keeps keys does not draw.
+TAKES_KEYS: Final = b"\x1b[?2004h\x1b[?"
+_TAKES_NONE: Final = b"\x1b[?2004l"
 _PLAIN_PROMPT: Final = b"> "
 _PATIENCE_S: Final = 30
 
 
 class Typist:
-    """`child` on a terminal of `columns` and `rows`; `screen` is what it shows by now."""
+    """`child`, started in `folder`, on a terminal; `screen` is what that shows by now."""
 
-    def __init__(self, child: Any, columns: int, rows: int) -> None:
+    def __init__(self, child: Any, folder: Path, columns: int, rows: int) -> None:
         self.child = child
+        self.folder = folder
         self.raw = b""
         self.screen = pyte.Screen(columns, rows)
         self._stream = pyte.ByteStream(self.screen)
@@ -45,7 +47,7 @@ class Typist:
         """Wait until a prompt is shown and takes keys."""
         self.until(
             lambda: (
-                self.raw.count(_TAKES_KEYS) > self.raw.count(_TAKES_NONE)
+                self.raw.rfind(TAKES_KEYS) > self.raw.rfind(_TAKES_NONE)
                 or self.raw.endswith(_PLAIN_PROMPT)
             )
         )
@@ -74,6 +76,18 @@ class Typist:
     def resize(self, columns: int, rows: int) -> None:
         """Let the terminal have another size, and tell the program."""
         self.screen.resize(rows, columns)
+        self.tell_size(columns, rows)
+
+    def rewrap(self, columns: int, rows: int) -> None:
+        """Let the terminal have another size and wrap its rows anew, as tmux does; tell it."""
+        parts = [
+            line[at : at + columns]
+            for line in self.lines
+            for at in range(0, max(len(line), 1), columns)
+        ]
+        self.screen.reset()
+        self.screen.resize(rows, columns)
+        self._stream.feed("\r\n".join(parts).encode())
         self.tell_size(columns, rows)
 
     def tell_size(self, columns: int, rows: int) -> None:
@@ -154,6 +168,6 @@ def typist(
         timeout=_PATIENCE_S,
     )
     try:
-        yield Typist(child, columns, rows)
+        yield Typist(child, folder, columns, rows)
     finally:
         child.close(force=True)

@@ -1,13 +1,13 @@
 """What the keys of the line editor do where that is not what prompt_toolkit makes of them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from prompt_toolkit.application import in_terminal
 from prompt_toolkit.buffer import Buffer, CompletionState
 from prompt_toolkit.completion import Completion, get_common_complete_suffix
 from prompt_toolkit.document import Document
-from prompt_toolkit.enums import DEFAULT_BUFFER
+from prompt_toolkit.enums import DEFAULT_BUFFER, EditingMode
 from prompt_toolkit.filters import (
     emacs_insert_mode,
     emacs_mode,
@@ -16,7 +16,7 @@ from prompt_toolkit.filters import (
     shift_selection_mode,
     vi_insert_mode,
 )
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent
 from prompt_toolkit.key_binding.bindings.named_commands import get_by_name
 from prompt_toolkit.keys import Keys
 
@@ -31,6 +31,35 @@ _REPEATED: Final[tuple[tuple[Keys | str, str], ...]] = (
     ("backspace", "backward-delete-char"),
     ("delete", "delete-char"),
 )
+# Keys that change a text or move in it, and do nothing else in any mode.
+_EDITS: Final = frozenset(
+    {
+        *(Keys.Any, Keys.BracketedPaste, Keys.ControlH, Keys.Delete, Keys.ControlDelete),
+        *(Keys.Left, Keys.Right, Keys.Up, Keys.Down, Keys.Home, Keys.End),
+        *(Keys.ControlLeft, Keys.ControlRight, Keys.ControlHome, Keys.ControlEnd),
+        *(Keys.ControlA, Keys.ControlB, Keys.ControlE, Keys.ControlF, Keys.ControlJ),
+        *(Keys.ControlK, Keys.ControlT, Keys.ControlU, Keys.ControlW, Keys.ControlY),
+        Keys.ControlUnderscore,
+    }
+)
+_EDITS_WITH_ALT: Final = frozenset({*"bcdfluy", Keys.ControlH})
+
+
+def edits(keys: Iterable[KeyPress], mode: EditingMode) -> Iterator[KeyPress]:
+    """Yield those of `keys` that only edit: none of them sends, leaves, or opens anything.
+
+    What Alt makes of other keys goes whole; in vi mode an Esc is one.
+    """
+    is_vi = mode == EditingMode.VI
+    allowed = _EDITS | {Keys.Escape} if is_vi else _EDITS
+    has_alt = False
+    for press in keys:
+        if has_alt and press.key in _EDITS_WITH_ALT:
+            yield KeyPress(Keys.Escape, "\x1b")
+            yield press
+        elif press.key in allowed or (len(press.key) == 1 and not has_alt):
+            yield press
+        has_alt = press.key == Keys.Escape and not is_vi
 
 
 def key_bindings(

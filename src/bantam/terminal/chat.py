@@ -92,6 +92,10 @@ class Chat:
         """Show that time goes by."""
         self._tick()
 
+    def begin_anew(self) -> None:
+        """Show what is unfinished again: a shell had the terminal meanwhile."""
+        self._begin_anew()
+
     def tell(self, text: str) -> None:
         """Say something in passing."""
         self._show(Notice(text))
@@ -206,7 +210,7 @@ class Chat:
         self.output = Output(color=use_color(config.color, os.environ, is_tty=sys.stdout.isatty()))
         alone = self.output.is_terminal
         screen = screen_on(sys.stdout if alone else sys.stderr, config, answers=alone)
-        self._tick = screen.tick
+        self._tick, self._begin_anew = screen.tick, screen.begin_anew
         return screen.show if alone else _answers_alone(drawn_on(screen, sys.stderr))
 
     def _show(self, event: Event) -> None:

@@ -37,7 +37,7 @@ _KEYS: Final = (
     ("Up, Down, Ctrl+R", "walk the history; search it"),
     ("Tab", "complete commands, ids, keys and, behind @, paths"),
     ("Ctrl+X Ctrl+E", "write in $VISUAL or $EDITOR"),
-    ("Ctrl+C", "stop the turn; twice: leave; at the prompt: clear the line"),
+    ("Ctrl+C", "stop the turn; twice: leave; at the prompt: clear what is typed"),
     ("Ctrl+D", "leave, on an empty line"),
     ("!command", "run it at once; it has the terminal, the model does not see it"),
     ("a leading blank", "send the line as it is, even with / or ! in front"),
@@ -61,7 +61,7 @@ def run_command_line(chat: Chat, line: str, cancel: Cancel) -> None:
     argument = rest[0].strip() if rest else ""
     command = COMMANDS.get(name)
     if command is None:
-        near = get_close_matches(name, COMMANDS, 1, 0.5)
+        near = [] if "/" in name[1:] else get_close_matches(name, COMMANDS, 1, 0.5)
         hint = f"did you mean {near[0]}?" if near else "/help lists them."
         raise ConfigError(f"there is no command {name}: {hint} A leading blank sends it as text")
     if argument and not command.argument:

@@ -3,8 +3,8 @@
 A line that begins with `/` is a command: its name and its arguments come from `WordsAfter`. Behind
 an `@` that begins a word stands a path, in double quotes if there is a blank in it: `@"my file"`;
 `~/` is the user's home, as it is for the shell and for `write_file`.
-Names that a terminal may not show, or that hold a double quote, are not offered: what would be put
-into the line were not their name.
+Words and names that a terminal may not show are not offered, nor a path with a double quote: what
+would be put into the line were something else.
 """
 
 import os
@@ -48,7 +48,7 @@ def candidates(before: str, words_after: WordsAfter, folder: str) -> Iterator[Ca
 
 def _words(before: str, words_after: WordsAfter) -> Iterator[Candidate]:
     *words, begun = re.split(r"\s+", before)
-    found = (word for word in words_after(words) if word.startswith(begun))
+    found = (word for word in words_after(words) if word.startswith(begun) and _is_line(word))
     for word in islice(found, _MOST_FOUND):
         yield Candidate(word, len(begun), word)
 
@@ -80,7 +80,11 @@ def _names(folder: str, begun: str) -> list[str]:
 def _is_meant(name: str, begun: str) -> bool:
     if name.startswith(".") and not begun.startswith("."):
         return False
-    return name.startswith(begun) and '"' not in name and screen_text(name).split("\n") == [name]
+    return name.startswith(begun) and '"' not in name and _is_line(name)
+
+
+def _is_line(text: str) -> bool:
+    return screen_text(text).split("\n") == [text]
 
 
 def _name(entry: "os.DirEntry[str]") -> str:

@@ -1,19 +1,27 @@
-"""What prompt_toolkit is given to draw in place of a line, so that its wrapping fits.
+"""What prompt_toolkit is given so that what it draws fits the terminal.
 
 It wraps the lines of the editor anew at each key, a character at a time, and always the whole
 line: a pasted one of a megabyte would cost a second a key. And it takes a line to need no more
 rows than its cells fill, so that the end of one of wide characters may lie below the screen.
+
+On a resize it erases as many rows as it had drawn. tmux has wrapped them anew by then, to more rows
+if it became narrower. So do other terminals, but not all, and by what they say of themselves they
+are not told apart with certainty: what is erased too much is an answer's end, and what too little
+is a copy.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from prompt_toolkit.application import get_app
+from prompt_toolkit.data_structures import Point
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.formatted_text.base import OneStyleAndTextTuple
 from prompt_toolkit.formatted_text.utils import fragment_list_len, fragment_list_to_text
 from prompt_toolkit.layout.processors import Processor, Transformation, TransformationInput
+from prompt_toolkit.layout.screen import Char
 from prompt_toolkit.layout.utils import explode_text_fragments
+from prompt_toolkit.renderer import Renderer
 from prompt_toolkit.utils import get_cwidth
 
 
@@ -86,3 +94,27 @@ class Margins(Processor):
             source_to_display=places.__getitem__,
             display_to_source=lambda place: bisect_right(places, place) - 1,
         )
+
+
+def wraps_anew(environ: Mapping[str, str]) -> bool:
+    """Return whether the terminal is certainly tmux; it sets both for what runs in it."""
+    return "TMUX" in environ and environ.get("TERM", "").startswith(("tmux", "screen"))
+
+
+class Rewrapped(Renderer):
+    """Draws on a terminal that wraps its rows anew when it gets another size."""
+
+    def erase(self, leave_alternate_screen: bool = True) -> None:  # noqa: FBT001, FBT002  the base's
+        """Erase what was drawn, wherever it has come to be."""
+        columns = self.output.get_size().columns
+        if self._last_screen is not None and self._last_size != self.output.get_size():
+            x, y = self._cursor_pos
+            rows = self._last_screen.data_buffer
+            above = sum(max(1, -(-_cells(rows[row]) // columns)) for row in range(y))
+            self._cursor_pos = Point(x % columns, above + x // columns)
+        super().erase(leave_alternate_screen)
+
+
+def _cells(row: Mapping[int, Char]) -> int:
+    """Return how many columns of `row` are written: blanks at its end are not."""
+    return max((at + cell.width for at, cell in row.items() if cell.char.strip()), default=0)

@@ -16,8 +16,9 @@ from prompt_toolkit.application import Application
 from prompt_toolkit.completion import DummyCompleter
 from prompt_toolkit.enums import DEFAULT_BUFFER, EditingMode
 from prompt_toolkit.filters import has_focus
+from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import InMemoryHistory
-from prompt_toolkit.input.typeahead import get_typeahead
+from prompt_toolkit.input.typeahead import store_typeahead
 from prompt_toolkit.key_binding import KeyPressEvent
 from prompt_toolkit.layout.processors import TabsProcessor
 from prompt_toolkit.output import ColorDepth
@@ -27,9 +28,9 @@ from prompt_toolkit.utils import get_cwidth
 from bantam.core.cancel import Cancel
 from bantam.core.errors import Interrupted
 from bantam.core.messages import SURROGATES
-from bantam.terminal.bindings import key_bindings
+from bantam.terminal.bindings import edits, key_bindings
 from bantam.terminal.completion import WordsAfter
-from bantam.terminal.drawing import Excerpts, Margins
+from bantam.terminal.drawing import Excerpts, Margins, Rewrapped, wraps_anew
 from bantam.terminal.history import History
 from bantam.terminal.keyboard import Keyboard
 from bantam.terminal.streams import OutputFailed, abandon
@@ -48,7 +49,7 @@ class Editor:
 
     `edit_mode`, `emacs` or `vi`, may change between lines. `words_after` completes commands;
     `environ` names the user's editor and the kind of terminal. `on_ctrl_c` is called when that has
-    cleared the line.
+    cleared the line, `on_prompt` when the first one is on the screen.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Editor:
         words_after: WordsAfter,
         environ: Mapping[str, str],
         on_ctrl_c: Callable[[], None] = lambda: None,
+        on_prompt: Callable[[], None] = lambda: None,
         edit_mode: str = "emacs",
         color: bool = True,
     ) -> None:
@@ -68,7 +70,7 @@ class Editor:
         self._environ = environ
         self._on_ctrl_c = on_ctrl_c
         self._words_after = words_after
-        self._ahead = TypeAhead(stdin.fileno())
+        self._ahead = TypeAhead(stdin.fileno(), stdout)
         self._cancel = Cancel()  # of what is done now
         # What a terminal sends is UTF-8, whatever PYTHONIOENCODING says of pipes.
         keys = open(stdin.fileno(), encoding="utf-8", closefd=False)  # noqa: SIM115  open as long as stdin
@@ -84,12 +86,15 @@ class Editor:
             input_processors=[
                 Excerpts(),
                 TabsProcessor(char1=" ", char2=" "),
-                Margins(lambda: get_cwidth(str(self._lines.message))),
+                Margins(lambda: self._indent),
             ],
             color_depth=None if color else ColorDepth.DEPTH_1_BIT,
             input=self._input,
             output=output,
         )
+        self._indent = 0  # of the lines, in columns: what the prompt fills
+        self._prompt_style = "bold" if color else ""
+        self._lines.app.after_render += _once(on_prompt)
 
     def read(self, prompt: str, cancel: Cancel, default: str = "") -> str | None:
         """Return the next input, None to leave.
@@ -97,33 +102,36 @@ class Editor:
         Raises Interrupted at once when cancelled, OutputFailed when the terminal is gone.
         """
         self._cancel = cancel
-        self._keep_unread()
+        cancel.check()  # before the next line is taken
         bindings = key_bindings(self._words_after, self._environ, cancel)
         bindings.add("c-c", filter=has_focus(DEFAULT_BUFFER))(self._clear)
         self._lines.key_bindings = bindings
         self._lines.reserve_space_for_menu = min(_MENU_ROWS, self._lines.output.get_size().rows - 1)
         self._lines.editing_mode = EditingMode(self.edit_mode.upper())
-        return self._read(self._lines, prompt, self._ahead.take() + default, cancel)
+        self._indent = get_cwidth(prompt)
+        typed = self._input.keys_of(self._ahead.take())
+        store_typeahead(self._input, [*edits(typed, self._lines.editing_mode)])
+        return self._read(self._lines, [(self._prompt_style, prompt)], default, cancel)
 
     def ask(self, question: str, cancel: Cancel) -> str | None:
         """Return the answer, None for Ctrl+C and Ctrl+D; what was typed before is none.
 
         Raises as `read` does.
         """
-        self._keep_unread()
         with self._ahead.kept():
             pass  # what the terminal holds is now kept
         answers: PromptSession[str] = PromptSession(
             interrupt_exception=EOFError,
+            enable_suspend=True,
             color_depth=self._lines.color_depth,
             input=self._input,
             output=self._lines.output,
         )
-        return self._read(answers, question, "", cancel)
+        return self._read(answers, [("", question)], "", cancel)
 
     @contextmanager
     def typing_ahead(self) -> Iterator[None]:
-        """Keep what is typed meanwhile for the next `read`, unseen.
+        """Keep what is typed meanwhile for the next `read`s, unseen.
 
         It is read at each tick of the `Cancel` of the last `read`.
         """
@@ -136,15 +144,22 @@ class Editor:
                 ticks.remove(self._ahead.drain)
 
     def _read(
-        self, session: "PromptSession[str]", prompt: str, default: str, cancel: Cancel
+        self,
+        session: "PromptSession[str]",
+        prompt: StyleAndTextTuples,
+        default: str,
+        cancel: Cancel,
     ) -> str | None:
         cancel.check()
-        session.app.ttimeoutlen = _ESCAPE_S
+        app = session.app
+        app.ttimeoutlen = _ESCAPE_S
+        if wraps_anew(self._environ):
+            app.renderer = Rewrapped(app.renderer.style, app.renderer.output)
         try:
             text = session.prompt(
                 prompt,
                 default=default,
-                pre_run=lambda: _watch(session.app, cancel),
+                pre_run=lambda: _watch(app, cancel),
                 set_exception_handler=False,
                 handle_sigint=False,  # the program has its own handler, which cancels
             )
@@ -155,19 +170,27 @@ class Editor:
             abandon(self._stdout)
             cancel.check()
             raise OutputFailed from error
+        finally:
+            # Of several lines pasted into a terminal that does not mark pastes, one is sent.
+            self._ahead.keep(self._input.unused())
         return SURROGATES.sub("\ufffd", text)
 
     def _clear(self, event: KeyPressEvent) -> None:
         event.current_buffer.reset()
         event.app.vi_state.reset()
+        self._ahead.forget()  # as a terminal drops what nobody has read yet
         self._on_ctrl_c()
 
-    def _keep_unread(self) -> None:
-        """Keep the keys that came in one piece with an Enter.
 
-        So of several lines pasted into a terminal that does not mark pastes, one is sent.
-        """
-        self._ahead.keep("".join(press.data for press in get_typeahead(self._input)))
+def _once(call: Callable[[], None]) -> "Callable[[Application[str]], None]":
+    """Return what calls `call` the first time."""
+    calls = [call]
+
+    def fire(_: "Application[str]") -> None:
+        if calls:
+            calls.pop()()
+
+    return fire
 
 
 def _watch(app: "Application[str]", cancel: Cancel) -> None:

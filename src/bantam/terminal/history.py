@@ -8,8 +8,9 @@ file is never rewritten, and only its last part is read.
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -23,10 +24,11 @@ _READ_BYTES: Final = 1 << 20
 _ENTRY_BYTES: Final = 1 << 16
 _ENTRIES: Final = 10_000  # the editor copies all of them for each prompt
 _ESCAPED: Final = re.compile(r"\\([n\\])")
-# The key of a `/cfg`, and what follows on its line.
-_SETTING: Final = re.compile(
-    r"^[^\S\n]*+/cfg\s++([^\s=]++)\s*+=?\s*+(.*)", re.MULTILINE | re.IGNORECASE
-)
+# A command, however it may be mistyped, and what follows: a key may be one of its first words.
+_COMMAND: Final = re.compile(r"^[^\S\n]*+/(\S*+(?:\s++\S++){0,3})", re.MULTILINE)
+_OPTION: Final = re.compile(r"(?:^|\s)-o\s*+[\"']?([\w.-]++)=(\S*+)")
+_BETWEEN: Final = re.compile(r"[\s=:]+")
+_NAME: Final = re.compile(r"\A/?([\w.-]{1,40})\Z")
 # Names of what only its owner may know; `max_tokens` is none.
 _SECRET_NAME: Final = re.compile(
     r"(^|[._-])(key|token|secret|password|passwd|auth|authorization|credentials?|cookie)$"
@@ -65,14 +67,17 @@ class History:
 
 
 def _sets_secret(entry: str) -> bool:
-    """Whether a line of `entry` sets a key, by whatever name, or an address that may hold one."""
-    for name, value in _SETTING.findall(entry):
-        meant = meant_by(name, OPTIONS)
-        if meant == "api_key" or _SECRET_NAME.search(meant.lower()):
-            return True
-        if meant == "endpoint" and _QUERY_OR_USER.search(value):
-            return True
-    return False
+    """Whether `entry` may set a key, by whatever name, or an address that may hold one."""
+    commands = ((_BETWEEN.split(words), words) for words in {*_COMMAND.findall(entry)})
+    options = (([name], value) for name, value in _OPTION.findall(entry))
+    return any(_is_secret(names, text) for names, text in chain(commands, options))
+
+
+def _is_secret(names: Iterable[str], text: str) -> bool:
+    meant = {meant_by(name[0], OPTIONS).lower() for name in map(_NAME.findall, names) if name}
+    if any(_SECRET_NAME.search(each) for each in meant):
+        return True
+    return "endpoint" in meant and bool(_QUERY_OR_USER.search(text))
 
 
 def encoded(entry: str) -> bytes:

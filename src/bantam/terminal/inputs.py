@@ -26,7 +26,8 @@ class Lines(Protocol):
     def read(self, prompt: str, cancel: Cancel, default: str = "") -> str | None:
         """Return the next input, None to leave. Raises Interrupted at once when cancelled.
 
-        It starts with what was typed ahead, then `default`, and may have several lines.
+        It starts with `default`, and then one line of what was typed ahead, which no Enter typed
+        ahead sends; the lines behind it wait for their own `read`. It may have several lines.
         """
         ...
 
@@ -38,7 +39,7 @@ class Lines(Protocol):
         ...
 
     def typing_ahead(self) -> AbstractContextManager[None]:
-        """Keep what is typed meanwhile for the next `read`, unseen."""
+        """Keep what is typed meanwhile for the next `read`s, unseen."""
         ...
 
 

@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import Final, TextIO
 
 from prompt_toolkit.input.posix_utils import PosixStdinReader
+from prompt_toolkit.input.typeahead import get_typeahead
 from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding import KeyPress
@@ -30,8 +31,8 @@ class Keyboard(Vt100Input):
 
     def __init__(self, stdin: TextIO) -> None:
         super().__init__(stdin)
-        self.stdin_reader = _Reader(self.fileno(), encoding=stdin.encoding)
-        self.vt100_parser = _Parser(self.vt100_parser.feed_key_callback)
+        self.stdin_reader: _Reader = _Reader(self.fileno(), encoding=stdin.encoding)
+        self.vt100_parser: _Parser = _Parser(self.vt100_parser.feed_key_callback)
 
     def read_keys(self) -> list[KeyPress]:
         """Return the keys pressed; Alt+Enter as one, Ctrl+J; no report of a mouse.
@@ -39,13 +40,21 @@ class Keyboard(Vt100Input):
         As two, each Esc of vi mode would wait for an Enter. No mouse is asked for, and what looks
         like its reports, a pasted colour code for one, prompt_toolkit cannot read.
         """
-        keys: list[KeyPress] = []
-        for press in _joined(super().read_keys()):
-            if press.key == Keys.ControlM and keys and keys[-1].key == Keys.Escape:
-                keys[-1] = KeyPress(Keys.ControlJ, "\n")
-            elif press.key != Keys.Vt100MouseEvent:
-                keys.append(press)
-        return keys
+        return _as_meant(super().read_keys())
+
+    def keys_of(self, raw: bytes) -> list[KeyPress]:
+        """Return the keys that `raw` stands for, which somebody else has read before.
+
+        A key or a paste that is cut at its end is completed by what is read next.
+        """
+        self.vt100_parser.feed(self.stdin_reader.decoded(raw))
+        keys, self._buffer = self._buffer, []
+        return _as_meant(keys)
+
+    def unused(self) -> bytes:
+        """Return what was read behind an Enter and is for nobody yet, as it came; forget it."""
+        text = "".join(map(_typed, get_typeahead(self))) + self.vt100_parser.taken_back()
+        return text.encode(errors="surrogateescape")
 
     def raw_mode(self) -> AbstractContextManager[None]:
         """Let every key come at once, as itself."""
@@ -65,6 +74,10 @@ class _Reader(PosixStdinReader):
 
     def read(self, count: int = _READ_BYTES) -> str:
         return super().read(count)
+
+    def decoded(self, raw: bytes) -> str:
+        """Return the text of `raw`, read by somebody else; what is cut waits for the rest."""
+        return self._stdin_decoder.decode(raw)
 
 
 class _Parser(Vt100Parser):
@@ -88,6 +101,15 @@ class _Parser(Vt100Parser):
                 before, mark, data = data.partition(_PASTE)
                 super().feed(before + mark)
 
+    def taken_back(self) -> str:
+        """Return the paste in hand, with its mark, as if nothing of it had come."""
+        if not self._in_bracketed_paste:
+            return ""
+        text = _PASTE + "".join(self._pasted)
+        self._pasted, self._seen = [], ""
+        self._in_bracketed_paste = False
+        return text
+
     def _rest_after_paste(self, data: str) -> str:
         """Return what is behind the paste in hand, if that ends in `data`."""
         self._pasted.append(data)
@@ -100,6 +122,23 @@ class _Parser(Vt100Parser):
         self._in_bracketed_paste = False
         self.feed_key_callback(KeyPress(Keys.BracketedPaste, text))
         return rest
+
+
+def _as_meant(keys: list[KeyPress]) -> list[KeyPress]:
+    """Return `keys` as `Keyboard.read_keys` does."""
+    meant: list[KeyPress] = []
+    for press in _joined(keys):
+        if press.key == Keys.ControlM and meant and meant[-1].key == Keys.Escape:
+            meant[-1] = KeyPress(Keys.ControlJ, "\n")
+        elif press.key != Keys.Vt100MouseEvent:
+            meant.append(press)
+    return meant
+
+
+def _typed(press: KeyPress) -> str:
+    """Return what the terminal has sent for `press`."""
+    is_paste = press.key == Keys.BracketedPaste
+    return f"{_PASTE}{press.data}{_END_OF_PASTE}" if is_paste else press.data
 
 
 def _joined(keys: list[KeyPress]) -> Iterator[KeyPress]:

@@ -79,6 +79,14 @@ class Live:
         self._markdown.width, _ = self._size()
         self._draw(self._markdown.close(), [""])
 
+    def begin_anew(self) -> None:
+        """Draw the tail again at the next `feed`: somebody has written below it.
+
+        The cursor begins a line, and what stands above it may not be erased.
+        """
+        self._shown = [""]
+        self._due_s = self._clock()
+
     def _draw(self, finished: list[str], tail: list[str]) -> None:
         rows = [*"".join(finished).split("\n")[:-1], *tail]
         self._out.write(_change(self._shown, rows))

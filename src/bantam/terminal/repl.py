@@ -6,11 +6,13 @@ leaves with 0. What a `!command` ends with is shown and counts for neither.
 """
 
 import os
+import signal
 import sys
 from collections.abc import Mapping
 from contextlib import closing
+from importlib import import_module
 from pathlib import Path
-from threading import Timer
+from threading import Thread
 from typing import TYPE_CHECKING, Final
 
 from bantam import __version__
@@ -18,6 +20,7 @@ from bantam.core.cancel import Cancel
 from bantam.core.config import Config
 from bantam.core.endpoints import host_of
 from bantam.core.errors import BantamError, ExitStatus, Interrupted
+from bantam.core.messages import Role
 from bantam.sessions.store import home_of
 from bantam.terminal.arguments import Options
 from bantam.terminal.aside import run_aside
@@ -28,11 +31,19 @@ from bantam.terminal.inputs import Lines, PlainLines
 from bantam.terminal.interrupts import Interrupts
 
 if TYPE_CHECKING:
+    from bantam.agent.memory import Memory
     from bantam.terminal.editor import Editor
 
 _PROMPT: Final = "> "
-# The first prompt is drawn by then; importing httpx takes a turn's first tenth of a second else.
-_IMPORT_AFTER_S: Final = 0.2
+# What the first turn needs and the first prompt does not: some tenths of a second.
+_OF_A_TURN: Final = ("httpx", "httpcore", "markdown_it", "rich.cells", "bantam.terminal.live")
+_ANSWERS: Final = {"": True, "y": True, "yes": True, "n": False, "no": False}
+# What other programs take for a command.
+_MEANT: Final = {
+    **dict.fromkeys(("exit", "quit", ":q"), "/quit leaves"),
+    **dict.fromkeys(("help", "?"), "/help lists commands and keys"),
+}
+_SHOWN_CHARACTERS: Final = 80
 
 
 def converse(options: Options, config: Config, interrupts: Interrupts, listen: Listen) -> int:
@@ -59,12 +70,16 @@ class _Prompt:
         self._is_terminal = is_terminal
         self._editor: Editor | None = None
         self._asked_at: tuple[int, int] | None = None  # the context when compaction was offered
+        self._uncompacted: Memory | None = None  # the conversation for which it was declined
         self._lines = self._opened()
+        self._went_on = False  # a shell has stopped this job, and let it go on
+        if is_terminal:
+            signal.signal(signal.SIGCONT, self._hear_return)
 
     def run(self) -> int:
         """Read and do until the end; return the exit status."""
         if self._is_terminal:
-            self._chat.output.aside(_start_line(self._chat))
+            self._chat.output.aside("\n".join([_start_line(self._chat), *_resumed(self._chat)]))
         self._chat.tell_news()
         while not self._chat.has_left and self._interrupts.leaving is None:
             cancel = self._interrupts.fresh()
@@ -95,11 +110,18 @@ class _Prompt:
     def _do(self, line: str, cancel: Cancel) -> None:
         if not line.strip():
             return
+        if self._is_terminal and (meant := _MEANT.get(line.rstrip())):
+            self._chat.tell(f"{meant}; a leading blank sends the word")
+            return
+        # Each time: /cfg makes a new agent.
+        self._chat.agent.may_compact = self._chat.log is not self._uncompacted
         try:
             if line.startswith("!"):
                 self._aside(line[1:].strip(), cancel)
                 return
             with self._lines.typing_ahead():
+                self._went_on = False
+                cancel.ticks.append(self._see_return)  # behind what stops this job
                 if line.startswith("/"):
                     run_command_line(self._chat, line, cancel)
                 else:
@@ -107,6 +129,15 @@ class _Prompt:
         except BantamError as error:
             self._chat.fail(error)
         self._chat.tell_news()
+
+    def _see_return(self) -> None:
+        """Go on below what a shell has written while this job was stopped."""
+        if self._went_on:
+            self._went_on = False
+            self._chat.begin_anew()
+
+    def _hear_return(self, *_: object) -> None:
+        self._went_on = True
 
     def _aside(self, command: str, cancel: Cancel) -> None:
         if not command:
@@ -121,13 +152,19 @@ class _Prompt:
         context = self._chat.agent.context
         if context is None or context == self._asked_at or cancel.is_set or self._chat.has_left:
             return
+        if not self._is_terminal:
+            return
         self._asked_at = context
         used, window = context
         if used < self._chat.config.compact_at * window:
             return
         share = f"Context usage is at {100 * used / window:.1f}% ({used} / {window} tokens)."
-        answer = self._lines.ask(f"{share} Compact conversation? [Y/n]: ", cancel)
-        if answer is not None and answer.strip().lower() in ("", "y", "yes"):
+        says_yes: bool | None = None
+        while says_yes is None:
+            answer = self._lines.ask(f"{share} Compact conversation? [Y/n]: ", cancel)
+            says_yes = answer is not None and _ANSWERS.get(answer.strip().lower())
+        self._uncompacted = None if says_yes else self._chat.log
+        if says_yes:
             self._do("/compact", cancel)
 
     def _opened(self) -> Lines:
@@ -148,9 +185,6 @@ class _Prompt:
 
         chat = self._chat
         path = None if chat.options.no_session else _history_path(chat.surroundings.environ)
-        background = Timer(_IMPORT_AFTER_S, __import__, ("httpx",))
-        background.daemon = True
-        background.start()
         return Editor(
             sys.stdin,
             sys.stdout,
@@ -158,8 +192,14 @@ class _Prompt:
             words_after=lambda words: words_after(chat, words),
             environ=chat.surroundings.environ,
             on_ctrl_c=self._interrupts.press,
+            on_prompt=Thread(target=_import_what_a_turn_needs, daemon=True).start,
             color=chat.output.color,
         )
+
+
+def _import_what_a_turn_needs() -> None:
+    for name in _OF_A_TURN:
+        import_module(name)
 
 
 def _history_path(environ: Mapping[str, str]) -> Path | None:
@@ -175,3 +215,13 @@ def _start_line(chat: Chat) -> str:
     place = host_of(chat.config.endpoint) or chat.config.endpoint.partition("://")[0]
     key = chat.agent.key.source
     return f"bantam {__version__} | {chat.config.model} at {place} | key: {key} | /help"
+
+
+def _resumed(chat: Chat) -> list[str]:
+    """Return what is said of a conversation that goes on."""
+    prompts = [each.content for each in chat.log.messages if each.role is Role.USER]
+    if not prompts or not (chat.options.continues or chat.options.resume is not None):
+        return []
+    loaded = f"loaded {chat.log.id or 'a copy'}: {len(chat.log.messages)} messages"
+    first_line = prompts[-1].strip().partition("\n")[0]
+    return [loaded, f"last prompt: {first_line[:_SHOWN_CHARACTERS]}"]

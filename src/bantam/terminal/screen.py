@@ -30,7 +30,7 @@ from bantam.core.events import (
     ToolFinished,
     ToolStarted,
 )
-from bantam.core.text import ScreenFilter, screen_text
+from bantam.core.text import screen_text
 from bantam.terminal.streams import abandon, size_of
 from bantam.terminal.traces import (
     BOLD_DIM,
@@ -48,37 +48,13 @@ from bantam.terminal.traces import (
     shown_result,
     usage_line,
 )
+from bantam.terminal.verbatim import Verbatim
 
 if TYPE_CHECKING:
     from bantam.terminal.live import Live
 
 _REQUESTING: Final = "...requesting..."
 _ERASE_LINE: Final = "\r\x1b[K"
-
-
-class _Plain:
-    """Streamed text as it is, between `begin` and `end`: `feed` and `close` as `Live` has them."""
-
-    def __init__(self, out: TextIO, begin: str = "", end: str = "") -> None:
-        self._out = out
-        self._end = end
-        self._filter = ScreenFilter()
-        self._at_line_start = True
-        out.write(begin)
-
-    def feed(self, part: str) -> None:
-        """Write what can be shown by now."""
-        self._write(self._filter.feed(part))
-
-    def close(self) -> None:
-        """Write what was held back; the cursor then begins a line."""
-        self._write(self._filter.close())
-        self._out.write(self._end if self._at_line_start else f"{self._end}\n")
-
-    def _write(self, text: str) -> None:
-        if text:
-            self._out.write(text)
-            self._at_line_start = text.endswith("\n")
 
 
 class Screen:
@@ -112,7 +88,7 @@ class Screen:
         self._running: tuple[str, float] | None = None  # a tool, and when it began
         self._streaming: type[TextDelta | ReasoningDelta] | None = None
         self._is_behind_result = False  # what comes next is not part of it
-        self._text: Live | _Plain = _Plain(out)
+        self._text: Live | Verbatim = Verbatim(out)
         self._partial = False  # something was shown of an answer that is not whole yet
         self._unshown = ""  # the text of the last answer, where it goes elsewhere
 
@@ -144,6 +120,11 @@ class Screen:
             self._text.feed("")
         with suppress(OSError):  # the next event meets it, where it can be told
             self._out.flush()
+
+    def begin_anew(self) -> None:
+        """Go on in a new line: a shell had the terminal and has written below what stands here."""
+        self._status = ""
+        self._text.begin_anew()
 
     # -- the pieces ---------------------------------------------------------------------------
 
@@ -248,16 +229,16 @@ class Screen:
         self._partial = True
         self._text.feed(text)
 
-    def _begun(self, kind: type[TextDelta] | type[ReasoningDelta]) -> "Live | _Plain":
+    def _begun(self, kind: type[TextDelta] | type[ReasoningDelta]) -> "Live | Verbatim":
         """Return what draws a text of this kind from here on."""
         self._out.write("\n" * self._is_behind_result)
         self._is_behind_result = False
         if kind is ReasoningDelta:
             self._line("--- reasoning start ---", CYAN)
             # The style once, not for every delta.
-            return _Plain(self._out, self._code(DIM), self._code(PLAIN))
+            return Verbatim(self._out, self._code(DIM), self._code(PLAIN))
         if not self._in_place:
-            return _Plain(self._out)
+            return Verbatim(self._out)
         # Here, since it loads rich and Markdown's grammar, which a run to a pipe does without.
         from bantam.terminal.live import Live, takes_links
 

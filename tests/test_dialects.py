@@ -179,19 +179,20 @@ def test_calls_of_a_native_session_are_told_in_text(tmp_path: Path) -> None:
         Message(Role.TOOL, "p\n\n\nexit: 0", tool_call_id="1"),
         Message(Role.TOOL, "past the end", tool_call_id="2", extra={"status": "error"}),
     ]
+    told: dict[str, str] = {}
     for dialect in ("dollar", "blocks"):
         with (
             LLMServer([text("Done.")]) as server,
             agent_at(server.url, tmp_path, f"dialect={dialect}", history=history) as agent,
         ):
             assert done(turn(agent)).stop is Stop.FINAL
-            told = str(sent(server))
-            assert "p\\n\\n\\nexit: 0" in told
-            assert "past the end" in told
-            assert "write_file" in told
+            told[dialect] = "\n".join(message["content"] for message in sent(server))
+            assert "p\n\n\nexit: 0" in told[dialect]
+            assert "past the end" in told[dialect]
+            assert "write_file" in told[dialect]
             assert all(message.keys() == {"role", "content"} for message in sent(server))
-    assert "WRITE" not in told
-    assert "[2/2 TOOL write_file → error]" in told
+    assert "WRITE" not in told["blocks"]
+    assert "[2/2 TOOL write_file → error]" in told["blocks"]
 
 
 # -- auto ---------------------------------------------------------------------------------------
@@ -343,12 +344,12 @@ LEAKS = [
     '[TOOL_CALL]{"name": "shell_exec", "arguments": {"command": "echo hi"}}[/TOOL_CALL]',
     '<function_call>{"name": "shell_exec", "arguments": {"command": "echo hi"}}</function_call>',
     (
-        "<tool_call>\n<function=shell_exec>\n<parameter=command>\necho hi\n</parameter>\n</function>\n"
-        "</tool_call>"
+        "<tool_call>\n<function=shell_exec>\n<parameter=command>\necho hi\n</parameter>\n"
+        "</function>\n</tool_call>"
     ),
     (
-        '<function_calls>\n<invoke name="shell_exec">\n<parameter name="command">echo hi</parameter>\n'
-        "</invoke>\n</function_calls>"
+        '<function_calls>\n<invoke name="shell_exec">\n<parameter name="command">echo hi'
+        "</parameter>\n</invoke>\n</function_calls>"
     ),
 ]
 

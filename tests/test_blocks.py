@@ -712,11 +712,11 @@ def test_the_instructions_are_short() -> None:
     assert len(count(f"{system_prompt(facts)}\n\n{INSTRUCTIONS}")) < 900
 
 
-def test_the_instructions_show_an_answer_that_can_be_read() -> None:
-    shown = INSTRUCTIONS.partition("looks like this:\n")[2].partition("\n- ")[0]
+def test_the_instructions_show_answers_that_can_be_read() -> None:
+    shown = INSTRUCTIONS.partition("your answer to it:\n")[2].partition("\n\nTo read one")[0]
     calls = calls_in(shown)
-    assert [name for name, _ in calls] == ["write_file", "edit_file", "shell_exec"]
-    assert pairs_in(calls[1][1]["edits"]) == ([("port = 80", "port = 8080")], 0)
+    assert [name for name, _ in calls] == ["shell_exec", "write_file", "edit_file"]
+    assert pairs_in(calls[2][1]["edits"]) == ([("port = 80", "port = 8080")], 0)
 
 
 def test_the_dialect_needs_no_tools_of_the_api() -> None:

@@ -397,6 +397,22 @@ def test_what_may_be_meant_otherwise_is_no_call(answer: str) -> None:
     assert leaked_call(answer, SPECS) is None
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '{"name": "list_files", "arguments": {}}',
+        '```json\n{"name": "shell_exec", "arguments": {"cmd": "touch made"}}\n```',
+        "<function=ls></function>",
+    ],
+)
+def test_an_answer_that_is_a_call_of_no_tool_is_corrected_and_runs_nothing(
+    answer: str, tmp_path: Path
+) -> None:
+    with LLMServer([text(answer), text("Done.")]) as server, agent_at(server.url, tmp_path) as a:
+        events = turn(a)
+        assert (ran(events), notices(events), done(events).text) == ([], [ASKED_AGAIN], "Done.")
+
+
 def test_a_number_written_as_text_is_one() -> None:
     call = "<function=write_file><parameter=path>a</parameter><parameter=content>\nb\n</parameter>"
     found = leaked_call(f"{call}<parameter=offset>2</parameter></function>", SPECS)
@@ -523,6 +539,18 @@ def test_blocks_are_shown_as_calls_and_not_as_prose(tmp_path: Path) -> None:
         assert "hidden" not in shown
         assert "WRITE" not in shown
         assert ("First." in shown, "Then more." in shown) == (True, True)
+
+
+def test_a_limit_of_the_answer_does_not_cut_a_summary(tmp_path: Path) -> None:
+    with (
+        LLMServer([text("Hi."), text("Goal: x.")]) as server,
+        agent_at(server.url, tmp_path, "max_tokens=60", "max_completion_tokens=9") as agent,
+    ):
+        turn(agent)
+        list(agent.compact())
+        first, summary = (asked.json for asked in server.chat)
+        assert (first["max_tokens"], first["max_completion_tokens"]) == (60, 9)
+        assert not {"max_tokens", "max_completion_tokens"} & summary.keys()
 
 
 def test_a_summary_is_text_in_every_dialect(tmp_path: Path) -> None:

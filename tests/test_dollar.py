@@ -598,11 +598,17 @@ def test_a_command_and_its_result_are_a_dialogue() -> None:
     ]
 
 
-def test_a_command_begins_a_line_and_its_result_names_its_first_one() -> None:
+def test_a_command_begins_a_line_and_its_result_names_it_or_the_first_line_of_a_long_one() -> None:
     document = "cat > a <<'E'\n$ b\n```\nE"
     rest = encoded(PROMPT, *step("I write.", (call(document), "\n\nexit: 0")))
     assert rest[1:] == [
         said("assistant", f"I write.\n$ {document}"),
+        said("user", f"````\n$ {document}\n\n\nexit: 0\n````"),
+    ]
+    long = "cat > a <<'E'\n" + "b\n" * 20 + "E"
+    rest = encoded(PROMPT, *step("", (call(long), "\n\nexit: 0")))
+    assert rest[1:] == [
+        said("assistant", f"$ {long}"),
         said("user", "```\n$ cat > a <<'E' …\n\n\nexit: 0\n```"),
     ]
 
@@ -746,10 +752,9 @@ def test_the_twentieth_command_without_a_word_ends_the_turn() -> None:
 
 def test_the_instructions_are_short_and_their_examples_are_read_as_they_are_meant() -> None:
     assert len(bpe_openai.get_encoding("o200k_base").encode(INSTRUCTIONS)) <= 230
-    first, second = INSTRUCTIONS.index("Let me see"), INSTRUCTIONS.index("I write")
-    assert command_in(INSTRUCTIONS[first:]) == "ls -la"
-    document = "cat > hello.py <<'EOF'\nprint(\"hello\")\nEOF"
-    assert command_in(INSTRUCTIONS[second:]) == document
+    first, second = INSTRUCTIONS.index("How many"), INSTRUCTIONS.index("Create greet.txt")
+    assert command_in(INSTRUCTIONS[first:]) == "ls | wc -l"
+    assert command_in(INSTRUCTIONS[second:]) == "echo hello > greet.txt"
 
 
 def test_the_form_that_a_correction_shows_is_read() -> None:

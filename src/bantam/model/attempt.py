@@ -95,6 +95,7 @@ def _deltas(
         match item:
             case bytes():
                 yield from answer.feed(item)
+                answer.check()  # at once: the rest of a broken answer is not worth the wait
             case Failure() if not answer.complete:
                 raise AttemptFailed(_in_mid_stream(item))
             case _:

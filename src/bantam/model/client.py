@@ -22,7 +22,7 @@ from bantam.model.catalogue import Catalogue
 from bantam.model.completions import Assembler, request_body, serialised
 from bantam.model.dialects.dialect import Dialect, Tools, View
 from bantam.model.failures import AttemptFailed, Failure
-from bantam.model.quirks import Quirks
+from bantam.model.quirks import LIMITS, Quirks
 from bantam.model.refusals import refuses_tools
 from bantam.model.retry import error_for, repeats, wait_s
 from bantam.model.transports import Transport
@@ -172,13 +172,13 @@ class Client:
         settings = self._settings
         encoded = self._dialect.encode(repaired(self._quirks.history(messages)), tools)
         sent = self._quirks.messages(encoded["messages"])
-        if "tools" in encoded and not may_call:  # without tools it is an error
-            encoded["tool_choice"] = "none"
+        options = settings.options
+        if not may_call:  # what an answer may have at most is not what a summary needs
+            options = {name: options[name] for name in options if name not in LIMITS}
+            if "tools" in encoded:  # without tools it is an error
+                encoded["tool_choice"] = "none"
         body = request_body(
-            settings.model,
-            encoded | {"messages": sent},
-            stream=settings.stream,
-            options=settings.options,
+            settings.model, encoded | {"messages": sent}, stream=settings.stream, options=options
         )
         return sent, self._quirks.options(body)
 

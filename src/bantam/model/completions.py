@@ -128,10 +128,14 @@ class Assembler:
         assert self._message is not None
         return self._message
 
-    def feed(self, part: bytes) -> list[Delta]:
-        """Return the deltas that `part` completes."""
+    def check(self) -> None:
+        """Raise the error that stood behind the deltas of the last part, if there was one."""
         if self._error:
             raise self._error
+
+    def feed(self, part: bytes) -> list[Delta]:
+        """Return the deltas that `part` completes."""
+        self.check()
         try:
             for payload in self._body.feed(part) if not self.done else ():
                 self._take(payload)
@@ -147,8 +151,7 @@ class Assembler:
 
     def close(self) -> list[Delta]:
         """Return the last deltas; the body has ended."""
-        if self._error:
-            raise self._error
+        self.check()
         for payload in self._body.close():
             self._take_last(payload)
         if not self.complete:

@@ -16,7 +16,7 @@ from bantam.model.refusals import refused_members
 # What servers answer when they do not like the request itself.
 _REFUSALS: Final = frozenset({400, 422})
 _NEVER_DROPPED: Final = frozenset({"model", "messages", "tools", "stream"})
-_LIMITS: Final = ("max_tokens", "max_completion_tokens")
+LIMITS: Final = ("max_tokens", "max_completion_tokens")
 # The members that a message must have, and those of a call.
 _OURS: Final = frozenset(
     {"role", "content", "tool_calls", "tool_call_id", "id", "type", "function"}
@@ -90,7 +90,7 @@ class Quirks:
 def _rename(
     quirks: Quirks, failure: Failure, body: Mapping[str, Any], _: Sequence[Message]
 ) -> str | None:
-    for old, new in (_LIMITS, _LIMITS[::-1]):
+    for old, new in (LIMITS, LIMITS[::-1]):
         # Not back again: if both names are refused, there is no right one.
         if old not in body or new in body or new in quirks.renamed:
             continue

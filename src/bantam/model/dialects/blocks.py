@@ -29,17 +29,25 @@ from bantam.model.dialects.markers import THINK, outside_fences
 from bantam.model.dialects.textual import Exchange, fenced, spoken
 
 INSTRUCTIONS: Final = """\
-You act by writing blocks. An answer with blocks looks like this:
+You act by writing blocks; each is done at once, and the results are the next message. Never tell
+the user what to run or to write: write the block. Never answer from memory what a command can show.
 
-I add the greeting, fix the port and run the tests.
-
-**WRITE:`pkg/greet.py`**
-```python
-def greet(who):
-    return f"hi {who}"
+A question, and your answer to it:
+How many files are here?
+**RUN:**
+```bash
+ls | wc -l
 ```
-**EOF:`pkg/greet.py`**
 
+Another one:
+Create greet.txt with the word hello.
+**WRITE:`greet.txt`**
+```
+hello
+```
+**EOF:`greet.txt`**
+
+To change a file:
 **EDIT:`app.py`**
 ```
 <<<<<<< SEARCH
@@ -50,22 +58,14 @@ port = 8080
 ```
 **EOF:`app.py`**
 
-**RUN:**
-```bash
-python -m pytest -q
-```
+To read one: **FILE:`path`**, then a line **EOF:`path`**.
 
-- A marker is a whole line, spelled as above. WRITE, EDIT, FILE and TOOL end with their EOF line.
-- WRITE replaces the whole file. If its text holds fences, use a longer one around it.
-- EDIT: each SEARCH must match exactly one place, so copy whole lines from the file as it is. \
-Several pairs may follow each other; all are applied or none. An empty SEARCH appends.
-- **FILE:`path`** and **EOF:`path`** read a file; the body is empty.
-- RUN alone runs commands; other code fences are only shown.
+- A marker is a whole line, spelled as above. WRITE replaces the whole file; if its text holds
+fences, use a longer one around it.
+- Each SEARCH must match exactly one place, so copy whole lines; several pairs may follow.
 - Any other tool: **TOOL:`name`**, its parameters as one JSON object, **EOF:`name`**.
-- Blocks run in order. End your answer behind them and wait: the results are the next message. \
-Never write results yourself.
-- A block that you only want to show goes into a code fence.
-When the task is done, answer without blocks."""
+- End your answer behind the blocks; never write results yourself. Other fences are only shown.
+When the results show that the task is done, answer without blocks."""
 
 # How a correction begins: it is no prompt (`core.messages.NOTES`).
 NOTHING_RUN: Final = "(Nothing was run: "

@@ -17,28 +17,31 @@ from bantam.model.dialects.heredocs import State
 from bantam.model.dialects.leaks import holds_marker
 from bantam.model.dialects.textual import Exchange, fenced, spoken
 
+# Of seven forms tried on a model of half a billion parameters the one with most jobs done.
 INSTRUCTIONS: Final = """\
-To run a command, write it on a line of its own that begins with `$ `, then stop: nothing behind it
-is read, and its output is the next message. One command an answer, after a sentence that says what
-it is for:
+Your one tool is a shell. Answer with a line that begins with `$ `, and nothing else: it is run at
+once, and its output is the next message. Never tell the user what to run: run it. Never answer
+from memory what a command can show.
 
-Let me see what is here.
-$ ls -la
+A question, and your answers to it and to the output:
+How many files are here?
+$ ls | wc -l
+(the output: 3, exit: 0)
+There are 3 files here.
 
-A command is one line; join several with `&&`. To write a file, use a here-document, and close it
-with its word alone on a line:
+Another one:
+Create greet.txt with the word hello.
+$ echo hello > greet.txt
+(no output, exit: 0)
+greet.txt holds the word hello now.
 
-I write the script.
-$ cat > hello.py <<'EOF'
-print("hello")
-EOF
-
-Commands that the user should see and not you run go into a code fence. When the task is done,
-answer without a `$` line."""
+One command an answer, and none twice. Text of several lines goes into a here-document:
+`$ cat > FILE <<'EOF'`, the lines, `EOF` alone on a line. What stands in a code fence is not run."""
 
 _SHELL: Final = "shell_exec"
 _EXPLAIN_AFTER: Final = 10  # commands in a row without a word (DIALECTS)
 _MOST_SILENT: Final = 20
+_TITLE_LINES: Final = 10
 _EXPLAIN: Final = (
     "(10 commands in a row without a word: say in a sentence what you are doing, then go on.)"
 )
@@ -178,13 +181,14 @@ def _written(prose: str, call: ToolCall) -> tuple[str, str]:
     """Return `prose` with `call` as text behind it, and the line that its result begins with."""
     begun = prose if not prose or prose.endswith("\n") else f"{prose}\n"
     match parsed_arguments(call.arguments):
-        case {"command": str(command), **others} if call.name == _SHELL and not others:
+        case {"command": str(command), **more} if call.name == _SHELL and not more:
             end = "\n" if command.endswith("\n") else ""  # an empty last line is none without it
             text = f"{begun}$ {command}{end}"
             if _is_read_as(text, begun, command):
-                # A here-document's body stands right above; again, it would cost its tokens twice.
-                first, _, more = command.partition("\n")
-                return text, f"$ {first}{' …' if more else ''}"
+                # Small models copy the title, so it is whole; but a long body stands right above,
+                # and again it would cost its tokens twice.
+                first, *others = command.split("\n")
+                return text, f"$ {command if len(others) < _TITLE_LINES else f'{first} …'}"
     arguments = " ".join(call.arguments.split("\n"))  # a line of its own
     return f"{begun}(called {call.name} with {arguments})", call.name
 

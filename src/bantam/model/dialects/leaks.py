@@ -60,15 +60,21 @@ def leaked_call(text: str, tools: Tools) -> tuple[str, str, str] | None:
     >>> leaked_call('I call it. {"name": "f", "arguments": {}}', tools)
     ('I call it.', 'f', '{}')
     """
-    text = text.strip()
-    start = _START.search(text)
-    if start is None or not _is_sentence(before := text[: start.start()].strip()):
-        return None
-    for name, arguments in _readings(text[start.start() :]):
+    before, written = _parted(text)
+    for name, arguments in _readings(written):
         schema = next((t["function"] for t in tools if t["function"]["name"] == name), None)
         if schema is not None and _fits(arguments, schema["parameters"]):
             return before, name, json.dumps(arguments, ensure_ascii=False)
     return None
+
+
+def looks_like_call(text: str) -> bool:
+    """Whether `text` is one call, if of no tool that there is, or holds what looks like one.
+
+    >>> looks_like_call('{"name": "no_tool", "arguments": {}}'), looks_like_call('{"name": "x"}')
+    (True, False)
+    """
+    return any(_readings(_parted(text)[1])) or holds_marker(text)
 
 
 def holds_marker(text: str) -> bool:
@@ -78,6 +84,14 @@ def holds_marker(text: str) -> bool:
     (True, False)
     """
     return any(_MARKER.search(line) for line in _unquoted(text))
+
+
+def _parted(text: str) -> tuple[str, str]:
+    """Return the sentence before what may be a call, and that; nothing if more stands before."""
+    text = text.strip()
+    start = _START.search(text)
+    before = text[: start.start()].strip() if start else text
+    return (before, text[start.start() :]) if start and _is_sentence(before) else (before, "")
 
 
 def _is_sentence(text: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from bantam.core.messages import Answer, Message, ToolCall, to_api
 from bantam.model.dialects.dialect import Tools
-from bantam.model.dialects.leaks import holds_marker, leaked_call
+from bantam.model.dialects.leaks import leaked_call, looks_like_call
 from bantam.model.dialects.textual import instructed
 
 # When to use which; a tool's schema says how.
@@ -55,7 +55,7 @@ class Native:
                 message=replace(message, content=before, tool_calls=(made,)),
                 notices=(*answer.notices, told),
             )
-        return replace(answer, correction=_CORRECTION if holds_marker(message.content) else None)
+        return replace(answer, correction=_CORRECTION if looks_like_call(message.content) else None)
 
     def view(self) -> "Whole":
         """Return what shows all of an answer."""

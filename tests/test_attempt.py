@@ -142,6 +142,11 @@ def test_an_error_in_the_stream_is_its_status_whatever_came_before(code: int) ->
         assert str(code) in found.reason
 
 
+def test_a_broken_answer_is_given_up_before_more_of_it_comes() -> None:
+    begun = given(delta(content="Hel") + b"data: {oops\n\n")  # and nothing more
+    assert failure(begun, timeout_s=1).kind is Kind.BROKEN
+
+
 def test_an_error_in_the_stream_without_a_status_is_a_broken_answer() -> None:
     found = failure(given(event({"error": {"message": "upstream went away"}}), End()))
     assert (found.kind, found.status) == (Kind.BROKEN, None)

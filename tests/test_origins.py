@@ -1,6 +1,7 @@
 """Whom prompts and keys may be sent to: a cloned folder redirects neither."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,18 @@ from hypothesis import strategies as st
 from bantam.core.config import Config
 from bantam.core.endpoints import host_of, is_loopback, origin
 from bantam.core.errors import ConfigError, UntrustedEndpoint
-from bantam.model.origins import KNOWN_HOSTS, Key, check_trust, key_for, urls
+from bantam.model.origins import (
+    KNOWN_HOSTS,
+    NOTHING,
+    Accepted,
+    Key,
+    check_trust,
+    goes_open,
+    is_harmless,
+    is_unencrypted,
+    key_for,
+    urls,
+)
 
 CASES = Path(__file__).parent / "cases" / "urls.jsonl"
 OF_FILE = ".bantam.cfg:3"
@@ -300,6 +312,27 @@ def test_what_is_another_program_in_each_folder_is_accepted_for_one_run_alone(
     assert "BANTAM_TRUST" not in str(caught.value)
 
 
+def test_what_was_accepted_before_is_trusted_and_nothing_beside_it() -> None:
+    names = {"https://x.example", "http://10.0.0.1:8080", "run://./model.sh"}
+    accepted = Accepted(frozenset(names), {"https://evil.example": True})
+    for endpoint in STRANGE:
+        config = Config(endpoint=endpoint, sources={"endpoint": OF_FILE})
+        if origin(endpoint) in names:
+            check_trust(config, trust=False, environ={}, accepted=accepted)
+        else:
+            with pytest.raises(UntrustedEndpoint):
+                check_trust(config, trust=False, environ={}, accepted=accepted)
+
+
+def test_the_list_of_known_providers_is_short_and_names_hosts() -> None:
+    assert len(KNOWN_HOSTS) <= 10
+    for host in KNOWN_HOSTS:
+        assert host_of(f"https://{host}/v1") == host == host.lower()
+        assert is_harmless(f"https://{host}/v1")
+        assert not is_harmless(f"http://{host}/v1")
+    assert origin(DEFAULT).removeprefix("https://") in KNOWN_HOSTS
+
+
 # -- keys -------------------------------------------------------------------------------------
 
 
@@ -312,6 +345,7 @@ def key(
     accepted: str = "",
     source: str = OF_FILE,
     file_endpoint: str | None = None,
+    keys: Mapping[str, bool] | None = None,
 ) -> Key:
     """Return the key for `endpoint`, which is the file's own unless `file_endpoint` is given."""
     config = Config(
@@ -321,7 +355,7 @@ def key(
         file_endpoint=file_endpoint or endpoint,
     )
     environ = {"OPENAI_API_KEY": variable, "BANTAM_TRUST": accepted}
-    return key_for(config, trust=trust, environ=environ)
+    return key_for(config, trust=trust, environ=environ, accepted=Accepted(keys=keys or {}))
 
 
 @pytest.mark.parametrize(
@@ -351,6 +385,41 @@ def test_the_key_of_the_environment_goes_nowhere_else(endpoint: str) -> None:
         assert found.notice is not None
         assert "OPENAI_API_KEY is not sent to" in found.notice
         assert "sk-env" not in found.notice
+
+
+@pytest.mark.parametrize("endpoint", ["https://x.example/v1", "http://x.example/v1"])
+def test_the_key_of_the_environment_goes_where_it_was_accepted(endpoint: str) -> None:
+    name = origin(endpoint)
+    for answers, expected in (
+        ({name: True}, Key("sk-env", "OPENAI_API_KEY")),
+        ({name: False}, Key(None, "none")),  # said once: no notice
+    ):
+        assert key(endpoint, keys=answers) == expected
+    other = key(endpoint, keys={"https://x.example:8443": True, "https://y.example": True})
+    assert (other.value, other.withheld) == (None, True)
+
+
+def test_that_the_environment_s_key_was_accepted_accepts_no_other_key() -> None:
+    with pytest.raises(ConfigError, match="unencrypted"):
+        key("http://x.example/v1", "sk-own", keys={"http://x.example": True})
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "is_open"),
+    [
+        ("http://x.example", True),
+        ("HTTP://x.example", True),
+        ("http://127.0.0.1.x.example", True),
+        ("https://x.example", False),
+        ("http://127.0.0.1:1", False),
+        ("http://localhost", False),
+        ("run://./http:", False),
+    ],
+)
+def test_plain_http_to_another_machine_is_unencrypted(endpoint: str, is_open: bool) -> None:
+    assert is_unencrypted(endpoint) is is_open
+    assert goes_open(Config(endpoint=endpoint), Key("sk", "-o"), {}, NOTHING) is is_open
+    assert not goes_open(Config(endpoint=endpoint), Key(None, "none"), {}, NOTHING)
 
 
 def test_a_configured_key_wins_and_goes_to_its_endpoint() -> None:

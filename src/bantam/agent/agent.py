@@ -31,7 +31,7 @@ from bantam.core.generators import through
 from bantam.core.messages import Message, Role, ToolCall, has_calls
 from bantam.model.catalogue import Catalogue, model_ids
 from bantam.model.dialects.auto import dialect_named
-from bantam.model.origins import check_trust, key_for
+from bantam.model.origins import NOTHING, Accepted, check_trust, key_for
 from bantam.tools.executors.local import LocalExecutor
 
 _SUMMARY_REQUEST: Final = (
@@ -89,19 +89,21 @@ class Agent:
         log: Memory | None = None,
         approve: Approve = _run_everything,
         trust: bool = False,
+        accepted: Accepted = NOTHING,
         spent: int = 0,
     ) -> None:
         """Wire everything; nothing is sent, and httpx is not imported yet.
 
-        `spent`: tokens that the run has used before, of `budget_tokens`. Raises
-        ConfigError, UntrustedEndpoint.
+        `trust`: whatever endpoint `config` names; `accepted`: what its user has said yes to.
+        `spent`: tokens that the run has used before, of `budget_tokens`. Raises ConfigError,
+        UntrustedEndpoint.
         """
         check_supported(config)
         self.config = config
         self.log: Memory = log if log is not None else ListLog()
         self._approve = approve
-        check_trust(config, trust=trust, environ=surroundings.environ)
-        self.key = key_for(config, trust=trust, environ=surroundings.environ)
+        check_trust(config, trust=trust, environ=surroundings.environ, accepted=accepted)
+        self.key = key_for(config, trust=trust, environ=surroundings.environ, accepted=accepted)
         self._notices = [self.key.notice] if self.key.notice else []
         secrets = secrets_of(config, surroundings.environ)
         self._environ = surroundings.environ

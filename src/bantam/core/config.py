@@ -70,7 +70,8 @@ class Config:
     api_key: str | None = option(
         None, kinds.KEY,
         "bearer token; in a file it goes only to that file's endpoint; falls back to "
-        "`OPENAI_API_KEY` of the environment, which goes only to OpenAI and this machine",
+        "`OPENAI_API_KEY` of the environment, which goes only to OpenAI, this machine, and where "
+        "you have accepted it",
         example="KEY", secret=True)
     stream: bool = option(True, kinds.SWITCH, "stream the answer")
     color: str = option(

@@ -2,12 +2,13 @@
 
 An endpoint that a file of the folder names is used without a question only where that is harmless
 (the loopback, the default, a known public provider); `-o endpoint=` is the user's own word. The
-key of the environment goes only where it belongs.
+key of the environment goes only where it belongs. For all else somebody must have said yes: who
+asks and what is remembered is decided above; here are the rules alone.
 """
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
@@ -29,6 +30,7 @@ KNOWN_HOSTS: Final = frozenset(
     }
 )
 _OPENAI: Final = "https://api.openai.com"
+_VARIABLE: Final = "OPENAI_API_KEY"
 _USERS_WORD: Final = ("-o", "/cfg", "default")  # sources that no folder brings along
 _ABSOLUTE: Final = re.compile(r"\w+://[/~]")
 
@@ -55,24 +57,59 @@ def urls(endpoint: str) -> URLs:
     return URLs(urlunsplit(chat), urlunsplit(chat._replace(path=base + "/models")))
 
 
-def check_trust(config: Config, *, trust: bool, environ: Mapping[str, str]) -> None:
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What the user has said yes to.
+
+    `names`: endpoints, as `origin` has them. `keys`: origin -> whether OPENAI_API_KEY may go there.
+    """
+
+    names: frozenset[str] = frozenset()
+    keys: Mapping[str, bool] = field(default_factory=dict)
+
+
+NOTHING: Final = Accepted()
+
+
+def is_harmless(endpoint: str) -> bool:
+    """Whether a file may name `endpoint` without a question."""
+    return is_loopback(host_of(endpoint)) or origin(endpoint) in {
+        f"https://{known}" for known in KNOWN_HOSTS
+    }
+
+
+def is_trusted(config: Config, accepted: Accepted, environ: Mapping[str, str]) -> bool:
+    """Whether the endpoint is the user's own word, harmless, or accepted.
+
+    BANTAM_TRUST holds accepted origins, separated by commas.
+    """
+    name = origin(config.endpoint)
+    return (
+        config.sources.get("endpoint", "default") in _USERS_WORD
+        or is_harmless(config.endpoint)
+        or name in accepted.names
+        or _is_accepted(name, environ)
+    )
+
+
+def check_trust(
+    config: Config, *, trust: bool, environ: Mapping[str, str], accepted: Accepted = NOTHING
+) -> None:
     """Raise UntrustedEndpoint if a file names an endpoint that nobody has accepted.
 
-    `trust`: `--trust` was given. BANTAM_TRUST holds accepted origins, separated by commas.
+    `trust`: whatever it names is accepted.
     """
-    source = config.sources.get("endpoint", "default")
-    name, host = origin(config.endpoint), host_of(config.endpoint)
-    if source in _USERS_WORD or trust or is_loopback(host):
+    if trust or is_trusted(config, accepted, environ):
         return
-    if name in {f"https://{known}" for known in KNOWN_HOSTS} or _is_accepted(name, environ):
-        return
-    does = "gets your prompts" if host else "plays the model"
+    name = origin(config.endpoint)
+    does = "gets your prompts" if host_of(config.endpoint) else "plays the model"
     fix = "add --trust for one run"
     if _can_be_named(name):
         fix += f", or set BANTAM_TRUST={name}"
+    place = place_of("endpoint", config.sources["endpoint"])
     raise UntrustedEndpoint(
-        f"{place_of('endpoint', source)}={config.endpoint} {does}, and Bantam runs what it "
-        f"answers; nothing was sent. If you want that, {fix}"
+        f"{place}={config.endpoint} {does}, and Bantam runs what it answers; nothing was sent. "
+        f"If you want that, {fix}"
     )
 
 
@@ -96,50 +133,83 @@ def _can_be_named(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """The bearer key of a run, where it comes from, and what there is to say about it."""
+    """The bearer key of a run, where it comes from, and what there is to say about it.
+
+    `withheld`: OPENAI_API_KEY is left out since nobody has said whether it may go there.
+    """
 
     value: str | None
     source: str
     notice: str | None = None
+    withheld: bool = False
 
 
-def key_for(config: Config, *, trust: bool, environ: Mapping[str, str]) -> Key:
-    """Return the key that goes to the endpoint: the configured one, else the environment's.
+def key_for(
+    config: Config, *, trust: bool, environ: Mapping[str, str], accepted: Accepted = NOTHING
+) -> Key:
+    """Return the key that goes to the endpoint, as `chosen_key`.
 
-    The `api_key` of a file goes to that file's endpoint alone, OPENAI_API_KEY to api.openai.com
-    and the loopback; a key that is left out is told. Raises ConfigError for a key that no header
-    can hold, and for any key that would go over plain http to another machine that nobody has
-    accepted.
+    Raises ConfigError for a key that no header can hold, and for any key that would go over plain
+    http to another machine that nobody has accepted.
     """
-    name, host = origin(config.endpoint), host_of(config.endpoint)
-    if not host:
-        return Key(None, "none")
-    value, source, notice = config.api_key, config.sources.get("api_key", "default"), None
-    place, home = place_of("api_key", source), origin(config.file_endpoint)
-    if value is not None and source not in _USERS_WORD and home != name:
-        notice = (
-            f"{place} is not sent to {name}: a file's key goes only to its own endpoint, {home}; "
-            "to use a key here, add -o api_key=KEY, or write this endpoint into the file"
-        )
-        value = None
-    if value is None and (variable := environ.get("OPENAI_API_KEY", "").strip()):
-        if is_loopback(host) or name == _OPENAI:
-            value, source, place = variable, "OPENAI_API_KEY", "OPENAI_API_KEY"
-        elif notice is None:
-            notice = f"OPENAI_API_KEY is not sent to {name}; to use a key there, set api_key"
-    if value is None:
-        return Key(None, "none", notice)
-    accepted = trust or is_loopback(host) or _is_accepted(name, environ)
-    _check_key(value, place, name, accepted=accepted)
-    return Key(value, source, notice)
-
-
-def _check_key(value: str, place: str, name: str, *, accepted: bool) -> None:
-    """Raise ConfigError if a key cannot go to the origin `name`, or must not."""
-    if not value.isascii() or not value.isprintable():
+    key = chosen_key(config, environ, accepted)
+    if key.value is None:
+        return key
+    place = key.source if key.source == _VARIABLE else place_of("api_key", key.source)
+    if not key.value.isascii() or not key.value.isprintable():
         raise ConfigError(f"{place} holds characters that no HTTP header can; copy it anew")
-    if name.startswith("http:") and not accepted:
+    if not trust and goes_open(config, key, environ, accepted):
+        name = origin(config.endpoint)
         raise ConfigError(
             f"{place} would go unencrypted to {name}; use https://, or add --trust, "
             f"or set BANTAM_TRUST={name}"
         )
+    return key
+
+
+def chosen_key(config: Config, environ: Mapping[str, str], accepted: Accepted) -> Key:
+    """Return the configured key, else the environment's; it is not checked yet.
+
+    The `api_key` of a file goes to that file's endpoint alone, OPENAI_API_KEY to api.openai.com,
+    the loopback, and where it was accepted. A key that is left out is told, but for one that the
+    user has refused.
+    """
+    name, host = origin(config.endpoint), host_of(config.endpoint)
+    if not host:
+        return Key(None, "none")
+    source, notice = config.sources.get("api_key", "default"), None
+    if config.api_key is not None:
+        home = origin(config.file_endpoint)
+        if source in _USERS_WORD or home == name:
+            return Key(config.api_key, source)
+        notice = (
+            f"{place_of('api_key', source)} is not sent to {name}: a file's key goes only to its "
+            f"own endpoint, {home}; to use a key here, add -o api_key=KEY, or write this endpoint "
+            "into the file"
+        )
+    variable = environ.get(_VARIABLE, "").strip()
+    if not variable:
+        return Key(None, "none", notice)
+    answer = accepted.keys.get(name)
+    if answer or is_loopback(host) or name == _OPENAI:
+        return Key(variable, _VARIABLE, notice)
+    if answer is None:
+        notice = notice or f"{_VARIABLE} is not sent to {name}; to use a key there, set api_key"
+    return Key(None, "none", notice, withheld=answer is None)
+
+
+def goes_open(config: Config, key: Key, environ: Mapping[str, str], accepted: Accepted) -> bool:
+    """Whether `key` would go over plain http to another machine that was not accepted with it."""
+    name = origin(config.endpoint)
+    return not (
+        key.value is None
+        or not is_unencrypted(config.endpoint)
+        or name in accepted.names
+        or (key.source == _VARIABLE and accepted.keys.get(name))
+        or _is_accepted(name, environ)
+    )
+
+
+def is_unencrypted(endpoint: str) -> bool:
+    """Whether what is sent to `endpoint` can be read on the way to another machine."""
+    return endpoint.lower().startswith("http:") and not is_loopback(host_of(endpoint))

@@ -2,15 +2,21 @@
 
 It reads the request's JSON and writes a chat completion, whole or as SSE lines. What it says on
 standard error is shown when it fails; status 75 means try later.
+
+Trust is given to what a `Program` says: the file, its arguments, the folder in which it is started,
+and the content of all files among them. What such a program goes on to read or start is its own.
 """
 
+import hashlib
+import json
 import os
 import select
 import signal
 import subprocess
 import tempfile
 from contextlib import ExitStack, suppress
-from shlex import split
+from dataclasses import dataclass
+from shlex import join, split
 from shutil import which
 from threading import Thread
 from typing import IO, Final
@@ -27,6 +33,7 @@ _SLICE_MS: Final = 100
 # What a local program says on standard error is shown up to here.
 _STDERR_BYTES: Final = 8192
 _TRY_LATER: Final = 75  # EX_TEMPFAIL of sysexits.h
+_MOST_HASHED_BYTES: Final = 256 << 20  # a fraction of a second; larger ones are asked about anew
 
 
 class RunTransport:
@@ -35,13 +42,8 @@ class RunTransport:
     def __init__(self, endpoint: str) -> None:
         """Read the command line as a shell does. Raises ConfigError if it names no program."""
         self.url = endpoint
-        try:
-            self._command = split(endpoint.partition("://")[2])
-        except ValueError as error:
-            what = f"is no command line: {error}; write run://PROGRAM 'ARGUMENT'"
-            raise ConfigError(f"endpoint={endpoint} {what}") from None
-        # Path.expanduser would take a `./` away. Popen looks where `which` does.
-        self._command[:1] = map(os.path.expanduser, self._command[:1])
+        self._command = command_of(endpoint)
+        # Popen looks where `which` does.
         if not self._command or which(self._command[0]) is None:
             hint = "write run://PROGRAM, or run://./PROGRAM for one in this folder"
             raise ConfigError(f"endpoint={endpoint} names no program that can be run; {hint}")
@@ -52,6 +54,18 @@ class RunTransport:
 
     def close(self) -> None:
         """Nothing is kept."""
+
+
+def command_of(endpoint: str) -> list[str]:
+    """Return the words of a run:// endpoint. Raises ConfigError if it is no command line."""
+    try:
+        command = split(endpoint.partition("://")[2])
+    except ValueError as error:
+        what = f"is no command line: {error}; write run://PROGRAM 'ARGUMENT'"
+        raise ConfigError(f"endpoint={endpoint} {what}") from None
+    # Path.expanduser would take a `./` away.
+    command[:1] = map(os.path.expanduser, command[:1])
+    return command
 
 
 class RunExchange:
@@ -133,3 +147,78 @@ def _signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> N
     # All of the group has ended; some systems say so by EPERM.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)
+
+
+# -- trust ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What a run:// or replay:// endpoint means here and now.
+
+    `command`: as a person is asked about it, its file's whole path first. `target`: where that
+    leads, if it is a link. `digest`: of all that trust is given to; None for what cannot be told
+    from another one, and so is accepted for one run alone.
+    """
+
+    path: str
+    command: str
+    target: str | None
+    digest: str | None
+
+
+def program_of(endpoint: str, folder: str) -> Program | None:
+    """Return what `endpoint`, which has no host, means in `folder`, the working directory.
+
+    None if it names no program that can be run, or no file.
+    """
+    scheme, _, rest = endpoint.partition("://")
+    try:
+        is_program = scheme.lower() == "run"
+        words = command_of(endpoint) if is_program else [os.path.expanduser(rest)]  # noqa: PTH111  text
+    except ConfigError:
+        return None
+    found = which(words[0]) if is_program and words else None
+    if is_program and found is None:
+        return None
+    path = os.path.join(folder, found or words[0])  # noqa: PTH118  `..` behind a link stays
+    path, target = os.path.normpath(path), os.path.realpath(path)
+    means = [scheme.lower(), folder, path, target, *words[1:]]
+    return Program(
+        path,
+        join([path, *words[1:]]),
+        target if target != path else None,
+        _digest(means, [target, *words[1:]]),
+    )
+
+
+def _digest(means: list[str], files: list[str]) -> str | None:
+    """Return the SHA-256 of the words `means` and of the content of those `files` that are some.
+
+    None if one of these cannot be read, or they are too large.
+    """
+    digest = hashlib.sha256(json.dumps(means).encode())
+    left = _MOST_HASHED_BYTES
+    for name in files:
+        if not os.path.isfile(name):  # noqa: PTH113  no Path: it may hold a NUL, or be too long
+            digest.update(b"-")
+            continue
+        try:
+            content, size = _hashed(name, left)
+        except OSError:
+            return None
+        left -= size
+        if left < 0:
+            return None
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def _hashed(name: str, most: int) -> tuple[bytes, int]:
+    """Return the SHA-256 of a file, and its size; of a larger one than `most`, of its beginning."""
+    digest, size = hashlib.sha256(), 0
+    with open(name, "rb", buffering=0) as file:  # noqa: PTH123  text
+        while size <= most and (part := file.read(1 << 20)):
+            digest.update(part)
+            size += len(part)
+    return digest.digest(), size

@@ -1,5 +1,5 @@
 """What is remembered.
 
-Order of import, lowest first: files, journal, snapshot, records, undo, slot, session, summary,
-store.
+Order of import, lowest first: files, trust, journal, snapshot, records, undo, slot, session,
+summary, store.
 """

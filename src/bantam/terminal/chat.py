@@ -24,6 +24,7 @@ from bantam.core.settings import Setting
 from bantam.sessions.session import Session
 from bantam.sessions.store import project_id
 from bantam.terminal.arguments import Options
+from bantam.terminal.consent import consented, recalled
 from bantam.terminal.oneshot import Show, drawn_on, run
 from bantam.terminal.output import Output
 from bantam.terminal.screen import complain
@@ -36,12 +37,24 @@ T = TypeVar("T")
 class Chat:
     """A session and its agent, with what shows them; `status` is that of the last failure."""
 
-    def __init__(self, options: Options, config: Config, *, color: bool) -> None:
-        """`color`: whether there may be any. Raises BantamError; nothing is sent yet."""
+    def __init__(
+        self, options: Options, config: Config, *, color: bool, cancel: Cancel
+    ) -> None:
+        """`color`: whether there may be any. Raises BantamError; nothing is sent yet.
+
+        `cancel` breaks off the questions of trust.
+        """
         self.options = options
         self.config = config
         self.surroundings = Surroundings.now()
         self.redaction = redaction_of(config, self.surroundings)
+        self.accepted = consented(
+            config,
+            self.surroundings,
+            self.redaction,
+            trust=options.trust,
+            cancel=cancel,
+        )
         self.store = store_of(self.surroundings, self.redaction)
         self.project = project_id(self.surroundings.working_directory)
         self.live: list[Setting] = []  # what /cfg has set
@@ -118,6 +131,7 @@ class Chat:
 
     def reconfigure(self, config: Config) -> None:
         """Go on with `config`. Raises BantamError if that cannot be; then nothing has changed."""
+        self.accepted = recalled(config, self.surroundings, self.accepted)
         agent = self._wired(config, self.log, self.agent.spent)
         self.agent.release()
         self.agent, self.config = agent, config
@@ -184,8 +198,8 @@ class Chat:
         return len({change.path for change in last.changes if last.number == session.turns})
 
     def _wired(self, config: Config, log: Memory, spent: int) -> Agent:
-        trust = self.options.trust
-        return Agent(config, self.surroundings, log=log, trust=trust, spent=spent)
+        accepted = self.accepted
+        return Agent(config, self.surroundings, log=log, accepted=accepted, spent=spent)
 
     def _fresh(self) -> Memory:
         if self.options.no_session:

@@ -14,6 +14,7 @@ from bantam.core.kinds import as_text
 from bantam.core.settings import Setting, meant_by, parse, with_setting
 from bantam.sessions import files
 from bantam.terminal.chat import Chat
+from bantam.terminal.consent import remembered
 from bantam.terminal.prompts import read_config
 
 # The key, a `=` as in a file if there is one, the value; an empty one behind `=` unsets.
@@ -117,6 +118,8 @@ def _set(chat: Chat, key: str, value: str) -> None:
         files.replace(path, [text])
     except OSError as error:
         raise ConfigError(f"{key} is set for this run; {name}: {error.strerror}") from None
+    if key == "endpoint" and value:
+        chat.accepted = remembered(config, chat.surroundings, chat.accepted)
     if value or key in OPTIONS:
         _show(chat, key)
     else:

@@ -53,7 +53,7 @@ def converse(options: Options, config: Config, interrupts: Interrupts, listen: L
     OutputFailed if it cannot go on.
     """
     is_terminal = sys.stdin.isatty()
-    chat = Chat(options, config, color=is_terminal)
+    chat = Chat(options, config, color=is_terminal, cancel=interrupts.current)
     with closing(chat):
         return _Prompt(chat, interrupts, listen, is_terminal=is_terminal).run()
 

@@ -17,6 +17,7 @@ from bantam.core.errors import BantamError, ConfigError, ExitStatus
 from bantam.core.generators import drained
 from bantam.core.messages import has_answer
 from bantam.terminal.arguments import Options
+from bantam.terminal.consent import consented
 from bantam.terminal.oneshot import DEMO, demo_prompt, drawn_on, run
 from bantam.terminal.screen import complain, one_line
 from bantam.terminal.start import (
@@ -40,9 +41,11 @@ _NAME_LENGTH: Final = 255  # of a file's name, on most file systems
 def turn(options: Options, config: Config, prompt: str, cancel: Cancel) -> int:
     """Run one turn; return the exit status."""
     surroundings = Surroundings.now()
-    store = store_of(surroundings, redaction_of(config, surroundings))
+    redaction = redaction_of(config, surroundings)
+    accepted = consented(config, surroundings, redaction, trust=options.trust, cancel=cancel)
+    store = store_of(surroundings, redaction)
     with told(memory(options, config, surroundings, store)) as log:
-        agent = Agent(config, surroundings, log=log, trust=options.trust)
+        agent = Agent(config, surroundings, log=log, accepted=accepted)
         with closing(agent):
             return run(agent, prompt, show_of(options, config, cancel), cancel)
 

@@ -1,4 +1,7 @@
-"""Commands in real shells: what comes out, when it is over, and that nothing of them is left."""
+"""Commands in real shells: what comes out, when it is over, and that nothing of them is left.
+
+All of it holds for both executors, but for what is marked as `here_alone`.
+"""
 
 import os
 import pwd
@@ -16,14 +19,30 @@ from processes import eventually, killed, running, unique_seconds, zombie_childr
 
 from bantam.core.cancel import Cancel
 from bantam.core.errors import Interrupted, ToolError
+from bantam.tools.executors.bwrap import BwrapExecutor
 from bantam.tools.executors.local import LocalExecutor
 from bantam.tools.tool import Exit
 
 LONG_S = 60.0  # nothing here takes as long by itself
 
 
-def executor(cwd: Path, **environment: str) -> LocalExecutor:
-    return LocalExecutor(cwd, {"PATH": os.environ["PATH"], **environment})
+KINDS: dict[str, Callable[[Path, Mapping[str, str]], LocalExecutor | BwrapExecutor]] = {
+    "here": LocalExecutor,
+    "in the sandbox": BwrapExecutor,
+}
+here_alone = pytest.mark.parametrize("kind", ["here"], indirect=True)
+in_the_sandbox = pytest.mark.parametrize("kind", ["in the sandbox"], indirect=True)
+_in_hand: list[str] = []
+
+
+@pytest.fixture(params=KINDS, autouse=True)
+def kind(request: pytest.FixtureRequest) -> None:
+    """Which executor the test in hand is about."""
+    _in_hand[:] = [request.param]
+
+
+def executor(cwd: Path, **environment: str) -> LocalExecutor | BwrapExecutor:
+    return KINDS[_in_hand[0]](cwd, {"PATH": os.environ["PATH"], **environment})
 
 
 def outcome(pieces: Generator[str, None, Exit]) -> tuple[str, Exit]:
@@ -90,6 +109,7 @@ def test_output_and_exit_status_come_out_as_they_are(
 KEY = "sk-0123456789"
 
 
+@here_alone
 def test_a_command_s_output_shows_no_secret_however_it_comes(tmp_path: Path) -> None:
     where = LocalExecutor(tmp_path, {**os.environ, "KEY": KEY}, [KEY, None])
     command = (
@@ -103,6 +123,7 @@ def test_a_command_s_output_shows_no_secret_however_it_comes(tmp_path: Path) -> 
     assert killed_early == KEY[:7]
 
 
+@here_alone
 @pytest.mark.parametrize("shell", ["bash", "sh"])
 @pytest.mark.parametrize("command", ["-c", "-x", "--version", "--", "-", "+x", "-e; echo no"])
 def test_a_command_that_begins_like_an_option_is_a_command(
@@ -144,6 +165,7 @@ def test_nothing_waits_for_a_person(tmp_path: Path) -> None:
     assert text.split() == list(values.values())
 
 
+@here_alone
 def test_a_command_has_a_session_and_a_group_of_its_own(tmp_path: Path) -> None:
     text, _ = run(tmp_path, "echo $$; cat /proc/$$/stat")
     pid, stat = text.split("\n", 1)
@@ -155,6 +177,7 @@ def test_a_bantam_within_a_command_keeps_the_outer_marker(tmp_path: Path) -> Non
     assert text.startswith("outer.")
 
 
+@here_alone
 @pytest.mark.parametrize(("programs", "shell"), [(["bash", "sh"], "bash"), (["sh"], "sh")])
 def test_bash_runs_commands_where_it_is_and_else_sh(
     tmp_path: Path, programs: list[str], shell: str
@@ -166,6 +189,7 @@ def test_bash_runs_commands_where_it_is_and_else_sh(
     assert outcome(where.run("echo $0", LONG_S, Cancel())) == (f"{where.shell}\n", Exit(0))
 
 
+@here_alone
 def test_an_empty_search_path_leaves_the_system_s_sh(tmp_path: Path) -> None:
     assert LocalExecutor(tmp_path, {"PATH": str(tmp_path)}).shell == "/bin/sh"
 
@@ -217,6 +241,7 @@ def test_a_command_is_over_when_its_shell_is(tmp_path: Path, command: str) -> No
     killed(seconds)
 
 
+@here_alone
 @pytest.mark.parametrize("command", ["sleep {}", "nohup sleep {}", "setsid -f sleep {}"])
 def test_what_a_command_left_in_the_background_lives_on(tmp_path: Path, command: str) -> None:
     seconds = unique_seconds()
@@ -226,6 +251,15 @@ def test_what_a_command_left_in_the_background_lives_on(tmp_path: Path, command:
     assert run(tmp_path, "setsid -w sleep 60", timeout=0.3)[1].timed_out
     assert running(seconds)
     killed(seconds)
+
+
+@in_the_sandbox
+@pytest.mark.parametrize("command", ["sleep {}", "nohup sleep {}", "setsid -f sleep {}"])
+def test_nothing_outlives_a_command_in_the_sandbox(tmp_path: Path, command: str) -> None:
+    seconds = unique_seconds()
+    text, end = run(tmp_path, f"{command.format(seconds)} >/dev/null 2>&1 & echo started")
+    assert (text, end) == ("started\n", Exit(0))
+    assert eventually(lambda: not running(seconds))
 
 
 # -- the time-out ------------------------------------------------------------------------------
@@ -456,6 +490,7 @@ def test_a_host_that_ignores_its_children_s_end_does_not_hang(tmp_path: Path) ->
 # -- paths ------------------------------------------------------------------------------------
 
 
+@here_alone
 @pytest.mark.parametrize(
     ("path", "means"),
     [
@@ -474,6 +509,7 @@ def test_a_path_is_relative_to_the_working_directory_or_home(path: str, means: s
     assert LocalExecutor(Path("/project"), {"HOME": "/home/me"}).resolve(path) == Path(means)
 
 
+@here_alone
 @pytest.mark.parametrize(
     "environment", [{}, {"HOME": ""}, {"HOME": "relative"}, {"HOME": "~"}], ids=repr
 )
@@ -484,11 +520,13 @@ def test_without_an_absolute_home_the_system_knows_it(environment: Mapping[str, 
     assert where.resolve("~") == home
 
 
+@here_alone
 def test_the_home_of_another_user_is_the_system_s() -> None:
     where = LocalExecutor(Path("/project"), {"HOME": "/home/me"})
     assert where.resolve("~root/a") == Path(pwd.getpwnam("root").pw_dir, "a")
 
 
+@here_alone
 def test_a_nul_in_a_path_is_a_tool_error() -> None:
     with pytest.raises(ToolError, match="NUL") as caught:
         LocalExecutor(Path("/project"), {}).resolve("a\0b" * 50_000)

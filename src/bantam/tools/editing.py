@@ -11,7 +11,7 @@ What is written is the smallest range of bytes that holds all that changes, by o
 
 import codecs
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from bantam.tools.files import check_path, diff_of, target
 from bantam.tools.matching import Way
 from bantam.tools.splice import Keep, Splice, blocks_of, perform, smallest
 from bantam.tools.tool import Executor, Result, Tool, shown_path
+from bantam.tools.workspace import Workspace
 
 _FORM: Final = "<<<<<<< SEARCH\nlines of the file\n=======\nlines instead of them\n>>>>>>> REPLACE"
 _DESCRIPTION: Final = (
@@ -83,7 +84,8 @@ def _edit(
     shown = shown_path(given)
     check_path(given, shown)
     try:
-        plan = planned_edit(executor.resolve(given), shown, arguments["edits"], cancel)
+        path, workspace = executor.resolve(given), executor.workspace
+        plan = planned_edit(path, shown, arguments["edits"], cancel, workspace)
         if not plan.is_change:
             text = f"{shown}: nothing changed: the replacement is what was there"
             return Result("\n".join([text, *plan.notes]))
@@ -100,7 +102,9 @@ def _edit(
     return Result("\n".join([text, *plan.notes]), files=(change,))
 
 
-def planned_edit(path: Path, given: str, edits: str, cancel: Cancel) -> Plan:
+def planned_edit(
+    path: Path, given: str, edits: str, cancel: Cancel, workspace: Workspace | None = None
+) -> Plan:
     """Return what `edits` mean for the file at `path`, which errors call `given`.
 
     Raises ToolError if it must not be done, and OSError as the system gives it.
@@ -109,12 +113,12 @@ def planned_edit(path: Path, given: str, edits: str, cancel: Cancel) -> Plan:
     if not pairs:
         fault = "the pair has no end" if dropped else "there is no pair"
         raise ToolError(f"{fault} in edits; nothing was changed. Expected:\n{_FORM}")
-    file, before = target(path, given)
+    file, before = target(path, given, workspace)
     if before is None and pairs[0][0]:
         raise ToolError(
             f"there is no file {given}; nothing was changed. To make it, leave the search empty"
         )
-    old = _content(Splice(file, before, 0, 0, b""), given, cancel)
+    old = _content(Splice(file, before, 0, 0, b"", workspace=workspace), given, cancel)
     mark = codecs.BOM_UTF8 if old.startswith(codecs.BOM_UTF8) else b""
     text, done = _applied(old.removeprefix(mark), pairs, given, cancel)
     names = _names(pairs)
@@ -126,7 +130,7 @@ def planned_edit(path: Path, given: str, edits: str, cancel: Cancel) -> Plan:
     if dropped:
         notes.append(f"note: not applied, for want of its end: {dropped} of {dropped + len(pairs)}")
     return Plan(
-        smallest(file, before, old, mark + text),
+        replace(smallest(file, before, old, mark + text), workspace=workspace),
         pairs=len(pairs),
         added=sum(each.added for each in done),
         removed=sum(each.removed for each in done),

@@ -20,6 +20,7 @@ from bantam.core.text import removed_note
 from bantam.tools.lines import shared
 from bantam.tools.splice import Keep, Splice, blocks_of, perform
 from bantam.tools.tool import Executor, Result, Tool, shown_path
+from bantam.tools.workspace import Workspace, is_writable, state_of
 
 _DESCRIPTION: Final = (
     "Replace del_bytes bytes of a file at byte offset by content. To create a file give path and "
@@ -76,7 +77,8 @@ def _write(
         notes.append(removed_note(Counter([_BOM])))
     try:
         path = executor.resolve(given)
-        splice = planned(path, {**arguments, "path": shown, "content": content})
+        checked = {**arguments, "path": shown, "content": content}
+        splice = planned(path, checked, executor.workspace)
         removed = _deleted_lines(splice, cancel)
         diff = diff_of(splice)
         notes += _notes(splice)
@@ -103,7 +105,7 @@ def check_path(given: str, shown: str) -> None:
         raise ToolError(f"{shown} names a folder; give the path of a file")
 
 
-def planned(path: Path, arguments: Mapping[str, Any]) -> Splice:
+def planned(path: Path, arguments: Mapping[str, Any], workspace: Workspace | None = None) -> Splice:
     """Return what `arguments` (those of `write_file`) mean for the file at `path`.
 
     Raises ToolError if it must not be done, and OSError as the system gives it.
@@ -112,7 +114,7 @@ def planned(path: Path, arguments: Mapping[str, Any]) -> Splice:
     for name, value in (("offset", offset), ("del_bytes", del_bytes)):
         if value < 0:
             raise ToolError(f"{name}={value} is negative; {name} counts bytes, from 0 up")
-    file, before = target(path, given)
+    file, before = target(path, given, workspace)
     size = 0 if before is None else before.st_size
     if offset > size:
         raise ToolError(
@@ -120,10 +122,13 @@ def planned(path: Path, arguments: Mapping[str, Any]) -> Splice:
             f"nothing was changed. To append, write with offset={size}"
         )
     content = arguments["content"].encode()
-    return Splice(file, before, offset, min(del_bytes, size - offset), content)
+    deleted = min(del_bytes, size - offset)
+    return Splice(file, before, offset, deleted, content, workspace=workspace)
 
 
-def target(path: Path, given: str) -> tuple[Path, os.stat_result | None]:
+def target(
+    path: Path, given: str, workspace: Workspace | None
+) -> tuple[Path, os.stat_result | None]:
     """Return the file that a write to `path` replaces, links followed, and its state if it exists.
 
     Raises ToolError if it must not be replaced, and OSError as the system gives it.
@@ -131,26 +136,28 @@ def target(path: Path, given: str) -> tuple[Path, os.stat_result | None]:
     # A rename onto a link would replace the link.
     file = Path(os.path.realpath(path))
     # Not the file alone: /dev/stdout leads to a pipe that no path names.
-    before = _state(path) or _state(file)
+    before = _state(path, workspace) or _state(file, workspace)
     if before is not None:
-        _check_writable(file, before, given)
+        _check_writable(file, before, given, workspace)
     return file, before
 
 
-def _state(file: Path) -> os.stat_result | None:
+def _state(file: Path, workspace: Workspace | None) -> os.stat_result | None:
     try:
-        return file.stat()
+        return state_of(file, workspace)
     except FileNotFoundError:
         return None
 
 
-def _check_writable(file: Path, before: os.stat_result, given: str) -> None:
+def _check_writable(
+    file: Path, before: os.stat_result, given: str, workspace: Workspace | None
+) -> None:
     if stat.S_ISDIR(before.st_mode):
         raise ToolError(f"{given} is a folder; give the path of a file")
     if not stat.S_ISREG(before.st_mode):
         raise ToolError(f"{given} is a device, pipe or socket; use shell_exec to write to it")
     # The rename asks the folder alone: without this a file protected from writing is replaced.
-    if not os.access(file, os.W_OK):
+    if not is_writable(file, workspace):
         raise ToolError(
             f"{given} is read-only for this user ({stat.filemode(before.st_mode)}); nothing was "
             "changed. If it is meant to change, make it writable first"

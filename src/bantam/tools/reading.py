@@ -16,6 +16,7 @@ from bantam.core.errors import ToolError, why_of
 from bantam.tools.files import check_path
 from bantam.tools.shell import Excerpt
 from bantam.tools.tool import Executor, Result, Tool, shown_path
+from bantam.tools.workspace import Workspace, opened, state_of
 
 _BLOCK_BYTES: Final = 1 << 20
 
@@ -44,18 +45,19 @@ def _read(executor: Executor, given: str, limit: int, cancel: Cancel) -> Result:
     check_path(given, shown)
     excerpt = Excerpt(limit)
     try:
-        for text in _texts(executor.resolve(given), shown, cancel):
+        for text in _texts(executor.resolve(given), executor.workspace, shown, cancel):
             excerpt.add(text)
     except OSError as error:
         raise ToolError(f"cannot read {shown}: {why_of(error)}") from error
     return Result(excerpt.text() or f"[{shown} is empty]")
 
 
-def _texts(path: Path, shown: str, cancel: Cancel) -> Iterator[str]:
+def _texts(path: Path, workspace: Workspace | None, shown: str, cancel: Cancel) -> Iterator[str]:
     """Yield the text of the file in pieces. Raises ToolError if it holds none."""
-    _check_kind(path.stat().st_mode, shown)  # before the open, which a pipe would never end
+    # Before the open, which a pipe would never end.
+    _check_kind(state_of(path, workspace, writing=False).st_mode, shown)
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-    with path.open("rb", buffering=0) as file:
+    with opened(path, workspace, writing=False) as file:
         block = file.read(_BLOCK_BYTES).removeprefix(codecs.BOM_UTF8)
         while block:
             cancel.check()

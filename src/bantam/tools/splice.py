@@ -19,7 +19,7 @@ import os
 import secrets
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -27,6 +27,7 @@ from typing import BinaryIO, Final
 from bantam.core.cancel import Cancel
 from bantam.core.changes import MOST_KEPT_BYTES, PERMISSIONS, Change
 from bantam.core.errors import ToolError
+from bantam.tools.workspace import Folder, Workspace, opened, way_to
 
 # Bounds the memory that a write needs, and the work between two looks at the cancel.
 _BLOCK_BYTES: Final = 1 << 20
@@ -44,7 +45,8 @@ class Splice:
     """`content` in place of `deleted` bytes at byte `offset` of `path`: checked, not yet done.
 
     `path` is the file itself, links followed; `before` its state, None where there is no file.
-    `permissions` are what an old file gets instead of its own.
+    `permissions` are what an old file gets instead of its own. With a `workspace` all of it happens
+    beneath that, whatever becomes of `path` meanwhile.
     """
 
     path: Path
@@ -53,6 +55,7 @@ class Splice:
     deleted: int
     content: bytes
     permissions: int | None = None
+    workspace: Workspace | None = None
 
     @property
     def size_before(self) -> int:
@@ -66,7 +69,7 @@ class Splice:
 
     def opened(self) -> BinaryIO:
         """Return the old file, open for reading."""
-        return io.BytesIO() if self.before is None else self.path.open("rb")
+        return io.BytesIO() if self.before is None else opened(self.path, self.workspace)
 
 
 def smallest(path: Path, before: os.stat_result | None, old: bytes, new: bytes) -> Splice:
@@ -128,52 +131,54 @@ def perform(splice: Splice, cancel: Cancel, keep: Keep | None = None) -> None:
 
     Raises Interrupted, ToolError and OSError, and what `keep` raises; then nothing has changed.
     """
-    missing = [folder for folder in splice.path.parents if not folder.exists()]  # deepest first
-    recorder = None if keep is None else _Recorder(splice, tuple(map(str, missing)), keep)
-    try:
-        for folder in reversed(missing):
-            folder.mkdir()
-        _replace(splice, cancel, recorder)
-    except BaseException:  # Ctrl+C included: what did not happen leaves no trace
-        for folder in missing:
-            with suppress(OSError):  # it was never made, or somebody else uses it by now
-                folder.rmdir()
-        raise
-    for folder in (splice.path.parent, *(made.parent for made in missing)):
-        # A failure here must not deny the change: it has happened, and only a crash undoes it.
-        with suppress(OSError):
-            _sync(folder)
+    with ExitStack() as stack:
+        folder, missing = stack.enter_context(way_to(splice.path, splice.workspace))
+        paths = [str(folder.path.joinpath(*missing[:n])) for n in range(len(missing), 0, -1)]
+        recorder = None if keep is None else _Recorder(splice, tuple(paths), keep)
+        made: list[tuple[Folder, str]] = []
+        try:
+            for name in missing:
+                folder.mkdir(name)
+                made.append((folder, name))
+                folder = stack.enter_context(folder.child(name))
+            _replace(splice, folder, cancel, recorder)
+        except BaseException:  # Ctrl+C included: what did not happen leaves no trace
+            for parent, name in reversed(made):
+                with suppress(OSError):  # somebody else uses it by now
+                    parent.rmdir(name)
+            raise
+        for changed in (folder, *(parent for parent, _ in made)):
+            # A failure here must not deny the change: it has happened, and only a crash undoes it.
+            with suppress(OSError):
+                changed.sync()
 
 
-def _replace(splice: Splice, cancel: Cancel, recorder: _Recorder | None) -> None:
-    temporary = splice.path.with_name(f".bantam-{secrets.token_hex(16)}.tmp")
+def _replace(splice: Splice, folder: Folder, cancel: Cancel, recorder: _Recorder | None) -> None:
+    temporary, name = f".bantam-{secrets.token_hex(16)}.tmp", splice.path.name
     # The kernel takes the umask off a new file's mode. What replaces a file may hold its secrets:
     # it is private until it has that file's owner and mode.
     mode = 0o666 if splice.before is None else 0o600
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    fd = folder.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         with os.fdopen(fd, "wb") as new:
             _fill(new, splice, cancel, recorder)
             os.fsync(new.fileno())
         if recorder is not None:
-            _check_unchanged(splice)  # what is kept and does not happen gets in the way of an undo
+            # What is kept and does not happen gets in the way of an undo.
+            _check_unchanged(splice, folder)
             recorder.finish()
         cancel.check()
-        _check_unchanged(splice)
-        temporary.replace(splice.path)
+        _check_unchanged(splice, folder)
+        folder.replace(name, by=temporary)
     except BaseException:  # as above
         with suppress(OSError):  # the first error is the one to tell
-            temporary.unlink()
+            folder.unlink(temporary)
         raise
 
 
-def _check_unchanged(splice: Splice) -> None:
+def _check_unchanged(splice: Splice, folder: Folder) -> None:
     """Raise ToolError if the file is not the one that was read any more."""
-    try:
-        now = splice.path.lstat()
-    except FileNotFoundError:
-        now = None
-    if _identity(now) != _identity(splice.before):
+    if _identity(folder.state(splice.path.name)) != _identity(splice.before):
         raise ToolError(_CHANGED)
 
 
@@ -229,12 +234,3 @@ def _keep_owner_and_mode(fd: int, before: os.stat_result, permissions: int | Non
             # Set-id bits lend the rights of the file's owner: never those of another one.
             mode &= ~(stat.S_ISUID | stat.S_ISGID)
     os.fchmod(fd, mode)  # last: a change of owner clears set-id bits too
-
-
-def _sync(folder: Path) -> None:
-    """Make renames in `folder` outlast a crash of the system."""
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

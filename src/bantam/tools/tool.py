@@ -28,6 +28,7 @@ from bantam.core.text import (
     sanitized_output,
     shortened,
 )
+from bantam.tools.workspace import Workspace
 
 # What an error quotes of the model's own words: enough to know them again.
 _NAME_CHARACTERS: Final = 100
@@ -44,6 +45,10 @@ class Exit:
 
 class Executor(Protocol):
     """Where tools act."""
+
+    @property
+    def workspace(self) -> Workspace | None:
+        """Beneath which files are read and written; None: anywhere."""
 
     def run(self, command: str, timeout: float, cancel: Cancel) -> Generator[str, None, Exit]:
         """Run `command` in a shell; yield its output as it comes, standard error merged.

@@ -31,10 +31,15 @@ class Family:
 
     `marker` is text that stands in its environment and in no other command's. `shell` must not be
     reaped while this is used: then its number stays taken, and its group cannot be a stranger's.
+    `is_keeper`: `shell` only holds the others, in sessions of their own, and ends with them. Its
+    group gets no TERM, which would end them before they could act on theirs.
     """
 
-    def __init__(self, shell: "subprocess.Popen[bytes]", marker: str) -> None:
+    def __init__(
+        self, shell: "subprocess.Popen[bytes]", marker: str, *, is_keeper: bool = False
+    ) -> None:
         self._shell = shell
+        self._spared = {signal.SIGTERM} if is_keeper else set()
         self._marker = marker.encode()
         self._sessions = {shell.pid}
         self._born = 0  # the shell, in clock ticks since the system's start
@@ -75,7 +80,7 @@ class Family:
 
     def _signal(self, *numbers: int) -> set[int]:
         """Send the signals `numbers` to all; return the groups that ran before."""
-        _send(self._shell.pid, numbers)
+        _send(self._shell.pid, [number for number in numbers if number not in self._spared])
         sent = {self._shell.pid}
         young: dict[int, _Process] = {}
         for pid, process in self._young():

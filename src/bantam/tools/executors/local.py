@@ -12,8 +12,10 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import Final
@@ -23,6 +25,7 @@ from bantam.core.errors import ToolError
 from bantam.core.redaction import Redaction, RedactionFilter
 from bantam.tools.executors.family import Family, has_exited
 from bantam.tools.tool import Exit, shown_path
+from bantam.tools.workspace import Workspace
 
 # What a command finds in its environment, whatever the user's says (SPEC section 6). And no editor:
 # vim without a terminal waits for keys for ever, where one that fails tells git what is missing.
@@ -47,6 +50,20 @@ _REST_S: Final = 1.0  # for what a killed command left in its pipe, and for its 
 _Chunks = Inbox[bytes | None]
 
 
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """What stands before a shell's own arguments: a program that starts the shell and ends with it.
+
+    It gets the descriptors `fds`, and has put the shell into a session of its own.
+    """
+
+    argv: tuple[str, ...] = ()
+    fds: tuple[int, ...] = ()
+
+
+_NO_PREFIX: Final = Prefix()
+
+
 class LocalExecutor:
     """Acts on this machine as the user does: no path is outside.
 
@@ -54,6 +71,8 @@ class LocalExecutor:
     with what keeps them from waiting for a person on top. `shell` is the program that runs them.
     No value of `secrets` stands in their output.
     """
+
+    workspace: Workspace | None = None
 
     def __init__(
         self, cwd: Path, environment: Mapping[str, str], secrets: Iterable[str | None] = ()
@@ -65,12 +84,20 @@ class LocalExecutor:
 
     def run(self, command: str, timeout: float, cancel: Cancel) -> Generator[str, None, Exit]:
         """Run `command` in a fresh shell; see `tools.tool.Executor` and `run_process`."""
+        return (yield from self.run_behind(_NO_PREFIX, command, timeout, cancel))
+
+    def run_behind(
+        self, prefix: Prefix, command: str, timeout: float, cancel: Cancel
+    ) -> Generator[str, None, Exit]:
+        """Run `command` in a fresh shell that `prefix` starts."""
         # Else it is read as options. Not by `--`: FreeBSD's sh takes that for the command.
         if command.startswith(("-", "+")):
             command = f" {command}"
-        argv = [self.shell, "/c" if sys.platform == "win32" else "-c", command]
+        argv = [*prefix.argv, self.shell, "/c" if sys.platform == "win32" else "-c", command]
+        start = partial(_started, argv, self.cwd, self.environment, prefix.fds)
         output = _Output(self._redaction)
-        return (yield from run_process(argv, self.cwd, self.environment, output, timeout, cancel))
+        keeper = bool(prefix.argv)
+        return (yield from run_process(start, output, timeout, cancel, is_keeper=keeper))
 
     def resolve(self, path: str) -> Path:
         """Return the absolute path that `path` means.
@@ -110,23 +137,23 @@ def shell_on(search_path: str) -> str:
 
 
 def run_process(
-    argv: Sequence[str],
-    cwd: Path,
-    environment: Mapping[str, str],
+    start: "Callable[[str], subprocess.Popen[bytes]]",
     output: "_Output",
     timeout: float,
     cancel: Cancel,
+    *,
+    is_keeper: bool,
 ) -> Generator[str, None, Exit]:
-    """Run `argv` in a session of its own; yield its output, standard error merged, as it comes.
+    """Run what `start` starts with a marker; yield its output, standard error merged, as it comes.
 
-    It is over when `argv` itself has exited: what runs on in the background is the user's and
-    lives. At the time-out, when cancelled (Interrupted) and when closed, every process of the
-    command is killed. Raises ToolError if it cannot start.
+    It is in a session of its own (`is_keeper`: see `Family`), and over when it has exited: what
+    runs on in the background is the user's and lives. At the time-out, when cancelled (Interrupted)
+    and when closed, every process of the command is killed. Raises ToolError if it cannot start.
     """
     cancel.check()
     marker = os.urandom(8).hex()
-    process = _started(argv, cwd, environment, marker)
-    family = Family(process, marker)
+    process = start(marker)
+    family = Family(process, marker, is_keeper=is_keeper)
     chunks = _Chunks()
     over = timed_out = False
     try:
@@ -171,7 +198,11 @@ class _Output:
 
 
 def _started(
-    argv: Sequence[str], cwd: Path, environment: Mapping[str, str], marker: str
+    argv: Sequence[str],
+    cwd: Path,
+    environment: Mapping[str, str],
+    fds: tuple[int, ...],
+    marker: str,
 ) -> "subprocess.Popen[bytes]":
     # A Bantam that runs inside a command adds its marker: what it starts bears both.
     markers = f"{environment.get(_MARKER, '')}.{marker}"
@@ -186,6 +217,7 @@ def _started(
             stderr=subprocess.STDOUT,
             bufsize=0,
             start_new_session=True,
+            pass_fds=fds,
         )
     except OSError as error:
         if error.errno == errno.E2BIG:

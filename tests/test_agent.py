@@ -15,6 +15,7 @@ from llmserver import LLMServer, Reply, calls, error, shell, text, write
 from processes import eventually, running, unique_seconds
 
 from bantam.agent.agent import Agent, Surroundings, failed
+from bantam.agent.approval import Answer, Kind, Question
 from bantam.agent.memory import ListLog
 from bantam.core.cancel import Cancel
 from bantam.core.config import resolve
@@ -31,6 +32,7 @@ from bantam.core.events import (
     Failure,
     Notice,
     Request,
+    Status,
     Stop,
     TextDelta,
     ToolFinished,
@@ -315,27 +317,86 @@ def test_a_closed_turn_leaves_no_process_and_no_thread_and_the_next_one_works(
 
 
 @pytest.mark.parametrize(
-    ("override", "says"),
+    ("how", "place"),
     [
-        ("sandbox=on", "-o sandbox=on is not in this version; write sandbox=off"),
-        ("sandbox=net", "-o sandbox=net is not in this version; write sandbox=off"),
-        ("approve=risky", "-o approve=risky is not in this version; write approve=auto"),
-        ("approve=ask", "-o approve=ask is not in this version; write approve=auto"),
+        (("sandbox=on",), "-o sandbox=on"),
+        (("sandbox=net",), "-o sandbox=net"),
+        ((), "BANTAM_SANDBOX=on"),
     ],
 )
-def test_an_option_that_is_not_built_yet_is_refused_and_not_ignored(
-    here: Path, override: str, says: str
+def test_a_sandbox_that_cannot_be_had_is_an_error_and_never_a_fall_back(
+    here: Path, how: tuple[str, ...], place: str
 ) -> None:
-    with pytest.raises(ConfigError) as caught:
-        agent_for(here, "http://127.0.0.1:1/v1", override)
-    assert str(caught.value) == says
+    environ = {"PATH": "/nowhere", **({} if how else {"BANTAM_SANDBOX": "on"})}
+    with pytest.raises(ConfigError, match=f"{place}: .*bubblewrap"):
+        agent_for(here, "http://127.0.0.1:1/v1", *how, environ=environ)
 
 
-def test_the_variable_that_asks_for_what_is_not_built_yet_is_named(here: Path) -> None:
-    with pytest.raises(ConfigError) as caught:
-        agent_for(here, "http://127.0.0.1:1/v1", environ={"BANTAM_SANDBOX": "on"})
-    says = "BANTAM_SANDBOX=on is not in this version; write BANTAM_SANDBOX=off"
-    assert str(caught.value) == says
+def test_in_a_sandbox_commands_and_files_stay_in_the_project_and_the_prompt_says_so(
+    here: Path,
+) -> None:
+    outside = here.parent / "outside"
+    replies = [
+        shell(f"echo in > in; echo out > {outside}; cat in; test ! -e {outside}"),
+        write(str(outside), "x"),
+        text("Done."),
+    ]
+    with LLMServer(replies) as server:
+        agent = agent_for(here, server.url, "sandbox=on")
+        found = [event for event in run(agent) if isinstance(event, ToolFinished)]
+        agent.close()
+        system = server.chat[0].json["messages"][0]["content"]
+    assert "in\n" in found[0].text
+    assert found[0].exit_code == 0
+    assert "outside the project" in found[1].text
+    assert not outside.exists()
+    assert "You are in a sandbox: " in system
+    assert "There is no network." in system
+
+
+@pytest.mark.parametrize(
+    ("mode", "command", "runs"),
+    [
+        ("auto", "rm -f x", True),
+        ("risky", "ls", True),
+        ("risky", "rm -f x", False),
+        ("ask", "ls", False),
+    ],
+)
+def test_a_call_that_needs_a_yes_is_refused_where_nobody_can_be_asked(
+    here: Path, mode: str, command: str, *, runs: bool
+) -> None:
+    with LLMServer([shell(command), text("I see.")]) as server:
+        agent = agent_for(here, server.url, f"approve={mode}")
+        found = [event for event in run(agent) if isinstance(event, ToolFinished)]
+        agent.close()
+    assert (found[0].status is Status.OK) is runs
+    assert found[0].text.startswith("denied: nobody can be asked here") is not runs
+
+
+def test_a_person_who_says_yes_sees_the_diff_first(here: Path) -> None:
+    (here / "a").write_text("one\n")
+    asked: list[Question] = []
+
+    def ask(question: Question) -> Answer:
+        asked.append(question)
+        return Answer(Kind.YES)
+
+    edits = "<<<<<<< SEARCH\none\n=======\ntwo\n>>>>>>> REPLACE"
+    replies = [
+        write("a", "new\n"),
+        calls(("edit_file", {"path": "a", "edits": edits})),
+        text("Done."),
+    ]
+    with LLMServer(replies) as server:
+        agent = agent_for(here, server.url, "approve=ask", ask=ask)
+        run(agent)
+        agent.close()
+    assert [question.lines for question in asked] == [
+        ("@@ -1,1 +1,2 @@", "+new", " one"),
+        ("@@ -1,2 +1,2 @@", " new", "-one", "+two"),
+    ]
+    assert (here / "a").read_text() == "new\ntwo\n"
 
 
 def test_the_key_of_the_file_is_not_sent_to_another_endpoint_and_that_is_told(here: Path) -> None:

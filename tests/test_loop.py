@@ -254,6 +254,21 @@ def test_a_denied_call_runs_nothing_and_the_model_is_told_why() -> None:
     assert log.entries[:4] == ["assistant", "result a", "started b", "effect two"]
 
 
+def test_what_is_approved_is_what_runs() -> None:
+    log = RecordingLog(PROMPT)
+    asked: list[str] = []
+
+    def approve(call: ToolCall) -> str | None:
+        asked.append(call.arguments)
+        return None
+
+    hidden = note("a", r"o\u200bn\u202ee")
+    drained(turn_of(log, ScriptedModel(calling(hidden), FINAL), approve))
+    assert asked == ['{"text": "one"}']
+    assert log.entries[:3] == ["assistant", "started a", "effect one"]
+    assert log.messages[1].tool_calls == (hidden,)
+
+
 def test_a_tool_that_fails_is_a_result_and_the_turn_goes_on() -> None:
     log = RecordingLog(PROMPT)
     events, stop = drained(turn_of(log, ScriptedModel(calling(note("a", "fail")), FINAL)))

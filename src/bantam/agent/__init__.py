@@ -1,5 +1,5 @@
 """The loop.
 
-Order of import, lowest first: prompt, undo, loop, memory, wiring, compaction, correction, agent,
-relocation, replay.
+Order of import, lowest first: prompt, undo, loop, memory, commands, approval, wiring, compaction,
+correction, agent, relocation, replay.
 """

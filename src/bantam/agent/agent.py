@@ -15,24 +15,32 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from bantam.agent.compaction import CompactingModel, compact_on_request, unspoken
 from bantam.agent.correction import CorrectingModel
 from bantam.agent.loop import Approve, run_turn
 from bantam.agent.memory import ListLog, Memory
 from bantam.agent.prompt import Facts, read_agents, system_prompt
-from bantam.agent.wiring import check_supported, client_for, toolbox_for, transports_for
+from bantam.agent.wiring import (
+    approval_for,
+    client_for,
+    executor_for,
+    toolbox_for,
+    transports_for,
+)
 from bantam.core.cancel import Cancel
 from bantam.core.config import Config
 from bantam.core.errors import BantamError, ConfigError, ExitStatus, Interrupted, ModelError
 from bantam.core.events import Done, Event, Failure, Notice, Stop, TurnStart, UsageReport, UsageSum
 from bantam.core.generators import through
-from bantam.core.messages import Message, Role, ToolCall, has_calls
+from bantam.core.messages import Message, Role, has_calls
 from bantam.model.catalogue import Catalogue, model_ids
 from bantam.model.dialects.auto import dialect_named
 from bantam.model.origins import NOTHING, Accepted, check_trust, key_for
-from bantam.tools.executors.local import LocalExecutor
+
+if TYPE_CHECKING:
+    from bantam.agent.approval import Allowances, Ask
 
 _SUMMARY_REQUEST: Final = (
     "Say in one line of at most 80 characters what this conversation is about, for a list of "
@@ -69,10 +77,6 @@ class Surroundings:
         return cls(here, dict(os.environ), date.today())  # noqa: DTZ011  the user's day
 
 
-def _run_everything(_: ToolCall) -> str | None:
-    return None
-
-
 class Agent:
     """A conversation with a model that can run tools.
 
@@ -87,21 +91,23 @@ class Agent:
         surroundings: Surroundings,
         *,
         log: Memory | None = None,
-        approve: Approve = _run_everything,
+        approve: Approve | None = None,
+        ask: "Ask | None" = None,
+        allowances: "Allowances | None" = None,
         trust: bool = False,
         accepted: Accepted = NOTHING,
         spent: int = 0,
     ) -> None:
         """Wire everything; nothing is sent, and httpx is not imported yet.
 
-        `trust`: whatever endpoint `config` names; `accepted`: what its user has said yes to.
-        `spent`: tokens that the run has used before, of `budget_tokens`. Raises ConfigError,
+        `approve` says what runs, in place of the configuration's approval; that puts its questions
+        through `ask`, and keeps what was allowed for the session in `allowances`. `trust`:
+        whatever endpoint `config` names; `accepted`: what its user has said yes to. `spent`: tokens
+        that the run has used before, of `budget_tokens`. Raises ConfigError,
         UntrustedEndpoint.
         """
-        check_supported(config)
         self.config = config
         self.log: Memory = log if log is not None else ListLog()
-        self._approve = approve
         check_trust(config, trust=trust, environ=surroundings.environ, accepted=accepted)
         self.key = key_for(config, trust=trust, environ=surroundings.environ, accepted=accepted)
         self._notices = [self.key.notice] if self.key.notice else []
@@ -112,10 +118,13 @@ class Agent:
         self._dialect = dialect_named(config.dialect, self.log.dialect_of(config.model))
         self._model = client_for(config, transport, self._dialect, self._catalogue, secrets)
         self._model.spent = spent
-        executor = LocalExecutor(surroundings.working_directory, surroundings.environ, secrets)
+        environ = surroundings.environ
+        executor = executor_for(config, surroundings.working_directory, environ, secrets)
+        self._approve = approve or approval_for(config, executor, environ, ask, allowances)
         self._tools = toolbox_for(config, executor, secrets, self.log.keep)
         if not self.log.messages or self.log.messages[0].role is not Role.SYSTEM:
-            self.log.begin(Message(Role.SYSTEM, self._prompt(executor, surroundings.today)))
+            prompt = self._prompt(executor.cwd, executor.shell, surroundings.today)
+            self.log.begin(Message(Role.SYSTEM, prompt))
 
     def turn(self, prompt: str, cancel: Cancel | None = None) -> Generator[Event, None, Stop]:
         """Run one turn; yield its events, `Done` last. Errors are in `Done`, none is raised."""
@@ -223,15 +232,16 @@ class Agent:
     def _compacting(self) -> CompactingModel:
         return CompactingModel(self.log, self._model, unasked=self.may_compact)
 
-    def _prompt(self, executor: LocalExecutor, today: date) -> str:
-        agents = read_agents(executor.cwd)
+    def _prompt(self, folder: Path, shell: str, today: date) -> str:
+        agents = read_agents(folder)
         self._notices.extend(agents.notices)
         return system_prompt(
             Facts(
-                working_directory=str(executor.cwd),
+                working_directory=str(folder),
                 platform=sys.platform,
-                shell=Path(executor.shell).name,
+                shell=Path(shell).name,
                 day=today,
+                sandbox=self.config.sandbox,
                 agents=agents.text,
                 tools_folder=self.config.bantam_tools_dir,
             )

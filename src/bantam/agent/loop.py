@@ -4,7 +4,9 @@ Log first, then show: what is on the screen is in the log. A call's start is log
 effect and its result before it is shown, so that nothing is lost and nothing runs twice.
 """
 
+import json
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from time import monotonic
 from typing import Any, Protocol
 
@@ -33,7 +35,8 @@ from bantam.core.messages import (
 )
 from bantam.tools.tool import Result, Toolbox, UnknownTool
 
-Approve = Callable[[ToolCall], str | None]  # None: run it; text: why not, for the model
+# It gets the arguments that run, sanitised. None: run it; text: why not, for the model.
+Approve = Callable[[ToolCall], str | None]
 
 
 class Log(Protocol):
@@ -109,7 +112,7 @@ def run_call(
         yield from refuse(call, error, log)
         return
     yield ToolStarted(call.id, call.name, checked.arguments)
-    refusal = approve(call)
+    refusal = approve(replace(call, arguments=json.dumps(checked.arguments)))
     if refusal is not None:
         yield _finish(call, Result(refusal, Status.DENIED), log)
         return

@@ -26,6 +26,7 @@ class Facts:
     platform: str
     shell: str
     day: date
+    sandbox: str = "off"
     agents: str = ""
     tools_folder: str | None = None
 
@@ -47,6 +48,12 @@ Platform: {facts.platform}; shell: {facts.shell}; date: {facts.day.isoformat()}
 Follow the instructions in AGENTS.md files, the nearest one first; read those of subfolders before \
 you work there."""
     ]
+    if facts.sandbox != "off":
+        network = "" if facts.sandbox == "net" else " There is no network."
+        parts.append(
+            "You are in a sandbox: files outside the working directory, .git and configuration "
+            f"files cannot be written.{network} Do not try to get around it."
+        )
     if facts.agents:
         parts.append(facts.agents)
     if facts.tools_folder:

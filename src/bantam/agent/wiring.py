@@ -1,12 +1,16 @@
 """The parts of an agent, made as a configuration says."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
+from bantam.agent.loop import Approve
+from bantam.core.cancel import Cancel
 from bantam.core.changes import Change
-from bantam.core.config import Config, name_at, place_of
+from bantam.core.config import Config, place_of
 from bantam.core.endpoints import host_of
 from bantam.core.errors import ConfigError
+from bantam.core.messages import ToolCall, parsed_arguments
 from bantam.core.redaction import Redaction
 from bantam.core.text import Profile
 from bantam.model.catalogue import Catalogue
@@ -16,34 +20,69 @@ from bantam.model.origins import Key, urls
 from bantam.model.programs import RunTransport
 from bantam.model.replay import ReplayTransport
 from bantam.model.transports import HTTPTransport, Transport
-from bantam.tools.editing import edit_tool
+from bantam.tools.editing import edit_tool, planned_edit
 from bantam.tools.executors.local import LocalExecutor
-from bantam.tools.files import write_tool
+from bantam.tools.files import diff_of, planned, write_tool
 from bantam.tools.reading import read_tool
-from bantam.tools.shell import shell_tool
+from bantam.tools.shell import private_folder, shell_tool
 from bantam.tools.tool import Tool, Toolbox
 
+if TYPE_CHECKING:
+    from bantam.agent.approval import Allowances, Ask
+    from bantam.tools.executors.bwrap import BwrapExecutor
+
 _USER_AGENT: Final = "Mozilla/5.0 (compatible; Bantam/1.0)"
-# Options whose other values need what is not built yet: refused, never ignored.
-_NOT_YET: Final = {
-    "sandbox": ("off",),
-    "approve": ("auto",),
-}
 
 # Whoever may do the one may do the other: blocks has words for both.
 _IMPLIED: Final = {"shell_exec": ("read_file",), "write_file": ("edit_file",)}
 
 
-def check_supported(config: Config) -> None:
-    """Raise ConfigError for an option's value that needs what is not built yet."""
-    for name, values in _NOT_YET.items():
-        value = getattr(config, name)
-        if value not in values:
-            source = config.sources.get(name, "default")
-            raise ConfigError(
-                f"{place_of(name, source)}={value} is not in this version; "
-                f"write {name_at(name, source)}={values[0]}"
-            )
+def executor_for(
+    config: Config, cwd: Path, environ: Mapping[str, str], secrets: Iterable[str | None]
+) -> "LocalExecutor | BwrapExecutor":
+    """Return where tools act. Raises ConfigError for a sandbox that cannot be had."""
+    if config.sandbox == "off":
+        return LocalExecutor(cwd, environ, secrets)
+    from bantam.tools.executors.bwrap import BwrapExecutor
+
+    try:
+        executor = BwrapExecutor(cwd, environ, secrets, network=config.sandbox == "net")
+        executor.check()
+    except ConfigError as error:
+        place = place_of("sandbox", config.sources.get("sandbox", "default"))
+        raise ConfigError(f"{place}={config.sandbox}: {error}") from None
+    return executor
+
+
+def approval_for(
+    config: Config,
+    executor: "LocalExecutor | BwrapExecutor",
+    environ: Mapping[str, str],
+    ask: "Ask | None",
+    allowances: "Allowances | None",
+) -> Approve:
+    """Return what says whether a call runs, as `config` wants it; `ask` puts it to a person."""
+    if config.approve == "auto":
+        return _run_everything
+    # Here: what reads commands is much, and most runs do without.
+    from bantam.agent.approval import AllowancesInMemory, Approval, Scene
+    from bantam.agent.commands.place import Place
+
+    def diff(call: ToolCall) -> str:
+        arguments = parsed_arguments(call.arguments) or {}
+        path, workspace = executor.resolve(arguments["path"]), executor.workspace
+        if call.name == "write_file":
+            return diff_of(planned(path, arguments, workspace))
+        given, edits = arguments["path"], arguments["edits"]
+        return diff_of(planned_edit(path, given, edits, Cancel(), workspace).splice)
+
+    place = Place(str(executor.cwd), environ.get("HOME", ""))
+    scene = Scene(place, executor.resolve, diff)
+    return Approval(config.approve, ask, scene, allowances or AllowancesInMemory())
+
+
+def _run_everything(_: ToolCall) -> str | None:
+    return None
 
 
 def client_for(
@@ -96,14 +135,20 @@ def _local_transport(config: Config) -> Transport:
 
 def toolbox_for(
     config: Config,
-    executor: LocalExecutor,
+    executor: "LocalExecutor | BwrapExecutor",
     secrets: Iterable[str | None],
     keep: Callable[[Change], None] | None,
 ) -> Toolbox:
     """Return the tools that `config` offers; `keep` is told of each change of a file."""
+    spill_folder = private_folder
+    if not isinstance(executor, LocalExecutor):
+        spill_folder = executor.spill_folder
     makers: dict[str, Callable[[], Tool]] = {
         "shell_exec": lambda: shell_tool(
-            executor, timeout_s=config.shell_timeout, output_limit=config.tool_output_limit
+            executor,
+            timeout_s=config.shell_timeout,
+            output_limit=config.tool_output_limit,
+            spill_folder=spill_folder,
         ),
         "write_file": lambda: write_tool(executor, keep),
         "edit_file": lambda: edit_tool(executor, keep),

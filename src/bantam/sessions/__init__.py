@@ -1,5 +1,5 @@
 """What is remembered.
 
 Order of import, lowest first: files, trust, journal, snapshot, records, undo, slot, session,
-summary, store.
+allowances, summary, store.
 """

@@ -16,14 +16,7 @@ from typing import Any
 from bantam.core.changes import Change
 from bantam.core.errors import why_of
 from bantam.core.events import UsageReport
-from bantam.core.messages import (
-    Message,
-    Role,
-    ToolCall,
-    last_prompt,
-    parsed_arguments,
-    with_texts,
-)
+from bantam.core.messages import Message, Role, ToolCall, last_prompt, parsed_arguments, with_texts
 from bantam.core.redaction import Redaction
 from bantam.sessions.files import encoded
 from bantam.sessions.slot import Loaded, Slot, Tell
@@ -72,6 +65,11 @@ class Session:
         return self._slot.id if self._slot else self._id
 
     @property
+    def created(self) -> str:
+        """When it was first stored (UTC, ISO 8601), "" before."""
+        return self._about.created
+
+    @property
     def undo(self) -> UndoLog | None:
         """What puts back the files of its turns; None while it has no place of its own."""
         return self._slot.undo if self._slot else None
@@ -100,7 +98,7 @@ class Session:
 
     def begin(self, system: Message) -> None:
         """Put a system message before all others."""
-        self._conversation.insert_first(self._redacted(system))
+        self._conversation.insert_first(with_texts(system, self._redaction.text))
         self._behind = True
 
     def append(self, message: Message) -> None:
@@ -135,7 +133,10 @@ class Session:
 
     def compact_to(self, messages: Sequence[Message]) -> None:
         """Let `messages` take the place of all; what was stays stored, `<id>-before-compact`."""
-        old, new = self._conversation, [self._redacted(message) for message in messages]
+        old, new = (
+            self._conversation,
+            [with_texts(message, self._redaction.text) for message in messages],
+        )
         self._replaced.append(("compact", self._rewound or old))
         self._give_up_rewound()
         self._conversation = Conversation(new, calls=old.calls, turns=old.turns)
@@ -210,7 +211,7 @@ class Session:
         self._changed = False  # closed twice, it is not stored beside what could not be stored
 
     def _add(self, message: Message, more: bytes = b"") -> None:
-        self._conversation.append(self._redacted(message))
+        self._conversation.append(with_texts(message, self._redaction.text))
         if self._rewound is None or message.role is Role.ASSISTANT:
             if self._rewound is not None and message.tool_calls:
                 self._replaced.append(("retry", self._rewound))
@@ -290,9 +291,6 @@ class Session:
     def _stamped(self) -> About:
         now = self._now().astimezone(UTC).isoformat(timespec="seconds")
         return replace(self._about, created=self._about.created or now, updated=now)
-
-    def _redacted(self, message: Message) -> Message:
-        return with_texts(message, self._redaction.text)
 
 
 def _line(kind: str, value: Any) -> bytes:

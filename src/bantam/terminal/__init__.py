@@ -2,6 +2,6 @@
 
 Order of import, lowest first: arguments, interrupts, streams, spans, lines, blocks, syntax, tables,
 inlines, markdown, live, traces, verbatim, screen, prompts, inputs, history, completion, composing,
-typeahead, keyboard, drawing, bindings, editor, command, aside, oneshot, start, consent, output,
-export, chat, configuring, commands, repl, runs.
+typeahead, keyboard, drawing, bindings, editor, command, aside, oneshot, asking, start, consent,
+output, export, chat, configuring, commands, repl, runs.
 """

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from bantam.agent.agent import Agent, Surroundings, secrets_of
 from bantam.agent.memory import ListLog, Memory
@@ -28,7 +28,15 @@ from bantam.terminal.consent import consented, recalled
 from bantam.terminal.oneshot import Show, drawn_on, run
 from bantam.terminal.output import Output
 from bantam.terminal.screen import complain
-from bantam.terminal.start import about_of, copy_of, memory, redaction_of, screen_on, store_of
+from bantam.terminal.start import (
+    about_of,
+    asking,
+    copy_of,
+    memory,
+    redaction_of,
+    screen_on,
+    store_of,
+)
 from bantam.terminal.streams import OutputFailed
 
 T = TypeVar("T")
@@ -37,9 +45,7 @@ T = TypeVar("T")
 class Chat:
     """A session and its agent, with what shows them; `status` is that of the last failure."""
 
-    def __init__(
-        self, options: Options, config: Config, *, color: bool, cancel: Cancel
-    ) -> None:
+    def __init__(self, options: Options, config: Config, *, color: bool, cancel: Cancel) -> None:
         """`color`: whether there may be any. Raises BantamError; nothing is sent yet.
 
         `cancel` breaks off the questions of trust.
@@ -61,6 +67,9 @@ class Chat:
         self.models: list[str] = []  # what /models has shown
         self.warned = False  # that git does not ignore the configuration
         self.has_left = False
+        # Puts a question to the person at the terminal; set once there is one.
+        self.ask_line: Callable[[str, Cancel], str | None] = lambda *_: None
+        self._cancel = cancel
         self.status = int(ExitStatus.DONE)
         self._may_color = color
         self._shown = self._made_show(config)
@@ -82,6 +91,7 @@ class Chat:
 
     def turn(self, prompt: str, cancel: Cancel) -> None:
         """Run one turn and show it. Raises OutputFailed."""
+        self._cancel = cancel
         self.status = run(self.agent, prompt, self._shown, cancel) or self.status
 
     def retry(self, cancel: Cancel) -> None:
@@ -198,8 +208,16 @@ class Chat:
         return len({change.path for change in last.changes if last.number == session.turns})
 
     def _wired(self, config: Config, log: Memory, spent: int) -> Agent:
+        how: dict[str, Any] = {}
+        if self._may_color:  # it is a terminal
+            write = self.output.raw if self.output.is_terminal else sys.stderr.write
+            color = self.output.color
+            how = asking(config, log, self.store, write, self._asked, color=color)
         accepted = self.accepted
-        return Agent(config, self.surroundings, log=log, accepted=accepted, spent=spent)
+        return Agent(config, self.surroundings, log=log, accepted=accepted, spent=spent, **how)
+
+    def _asked(self, question: str) -> str | None:
+        return self.ask_line(question, self._cancel)
 
     def _fresh(self) -> Memory:
         if self.options.no_session:

@@ -7,6 +7,7 @@ import select
 import stat
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from threading import Thread
 from typing import Final
 
@@ -36,6 +37,11 @@ def read_config(name: str) -> bytes | None:
         if os.path.islink(name):  # noqa: PTH114  names are text here
             raise _unfit(name, "it is a link to nothing") from None
         return None
+    except IsADirectoryError as error:
+        with suppress(OSError):
+            if not os.listdir(name):  # noqa: PTH208  it holds the name while a sandbox is there
+                return None
+        raise _unfit(name, error.strerror) from None
     except OSError as error:
         raise _unfit(name, error.strerror) from None
     if len(text) > _CONFIG_BYTES:

@@ -72,6 +72,7 @@ class _Prompt:
         self._asked_at: tuple[int, int] | None = None  # the context when compaction was offered
         self._uncompacted: Memory | None = None  # the conversation for which it was declined
         self._lines = self._opened()
+        chat.ask_line = self._lines.ask
         self._went_on = False  # a shell has stopped this job, and let it go on
         if is_terminal:
             signal.signal(signal.SIGCONT, self._hear_return)

@@ -8,19 +8,21 @@ import sys
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from bantam.agent.agent import Agent, Surroundings
 from bantam.core.cancel import Cancel
-from bantam.core.config import Config, resolve
+from bantam.core.config import Config, resolve, use_color
 from bantam.core.errors import BantamError, ConfigError, ExitStatus
 from bantam.core.generators import drained
 from bantam.core.messages import has_answer
 from bantam.terminal.arguments import Options
 from bantam.terminal.consent import consented
+from bantam.terminal.inputs import PlainLines
 from bantam.terminal.oneshot import DEMO, demo_prompt, drawn_on, run
 from bantam.terminal.screen import complain, one_line
 from bantam.terminal.start import (
+    asking,
     configuration,
     memory,
     redaction_of,
@@ -33,7 +35,9 @@ from bantam.terminal.start import (
 from bantam.terminal.streams import say
 
 if TYPE_CHECKING:
+    from bantam.agent.memory import Memory
     from bantam.agent.replay import Report
+    from bantam.sessions.store import Store
 
 _NAME_LENGTH: Final = 255  # of a file's name, on most file systems
 
@@ -45,9 +49,20 @@ def turn(options: Options, config: Config, prompt: str, cancel: Cancel) -> int:
     accepted = consented(config, surroundings, redaction, trust=options.trust, cancel=cancel)
     store = store_of(surroundings, redaction)
     with told(memory(options, config, surroundings, store)) as log:
-        agent = Agent(config, surroundings, log=log, accepted=accepted)
+        how = _asking(config, log, store, cancel)
+        agent = Agent(config, surroundings, log=log, accepted=accepted, **how)
         with closing(agent):
             return run(agent, prompt, show_of(options, config, cancel), cancel)
+
+
+def _asking(config: Config, log: "Memory", store: "Store", cancel: Cancel) -> dict[str, Any]:
+    """Return how the agent asks about calls: on the terminal, if there is one at both ends."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return {}
+    lines = PlainLines(sys.stdin.fileno(), sys.stderr)
+    color = use_color(config.color, os.environ, is_tty=True)
+    write = sys.stderr.write
+    return asking(config, log, store, write, lambda q: lines.ask(q, cancel), color=color)
 
 
 def undo(options: Options, cancel: Cancel) -> int:

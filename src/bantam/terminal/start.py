@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from functools import partial
-from typing import TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from bantam.agent.agent import Surroundings, secrets_of
 from bantam.agent.memory import ListLog, Memory
@@ -15,12 +15,16 @@ from bantam.core.config import CONFIG_FILES, Config, resolve, use_color
 from bantam.core.errors import BantamError
 from bantam.core.redaction import Redaction
 from bantam.core.settings import parse
+from bantam.sessions.session import Session
 from bantam.sessions.snapshot import About, Damaged
 from bantam.sessions.store import Store, home_of, project_id
 from bantam.terminal.arguments import Options
 from bantam.terminal.oneshot import Show, json_lines, plain
 from bantam.terminal.prompts import read_config
 from bantam.terminal.screen import Screen, complain
+
+if TYPE_CHECKING:
+    from bantam.terminal.asking import AskLine, Write
 
 T = TypeVar("T", bound=Memory)
 
@@ -98,6 +102,20 @@ def _has_nothing(options: Options, session: Memory) -> None:
 def store_of(surroundings: Surroundings, redaction: Redaction) -> Store:
     """Return the user's sessions; nothing that is stored holds what `redaction` replaces."""
     return Store(home_of(surroundings.environ), partial(datetime.now, UTC), redaction)
+
+
+def asking(
+    config: Config, log: Memory, store: Store, write: "Write", ask_line: "AskLine", *, color: bool
+) -> dict[str, Any]:
+    """Return how an agent asks a person on a terminal about calls, if `config` wants it to."""
+    if config.approve == "auto":
+        return {}
+    # Here: most runs do without.
+    from bantam.sessions.allowances import StoredAllowances
+    from bantam.terminal.asking import Asking
+
+    kept = StoredAllowances(log, store.folder) if isinstance(log, Session) else None
+    return {"ask": Asking(write, ask_line, color=color), "allowances": kept}
 
 
 def show_of(options: Options, config: Config, cancel: Cancel) -> Show:

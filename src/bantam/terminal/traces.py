@@ -82,7 +82,12 @@ def diff_lines(diff: str) -> list[tuple[str, str]]:
     more = len(lines) - _DIFF_LINES + 1
     if more > 1:
         lines[-more:] = [f"[{more} more lines]"]
-    return [(shortened(line, _DIFF_CHARACTERS), _DIFF_STYLES.get(line[:1], DIM)) for line in lines]
+    return [(shortened(line, _DIFF_CHARACTERS), diff_style(line)) for line in lines]
+
+
+def diff_style(line: str) -> str:
+    """Return the style of a line of a diff."""
+    return _DIFF_STYLES.get(line[:1], DIM)
 
 
 def retry_line(event: Retry, wait_s: float) -> str:

@@ -725,3 +725,8 @@ def test_every_key_that_was_given_is_known_as_a_secret_and_never_shown() -> None
     config = resolve(file, ["api_key=sk-third-3"])
     assert config.secrets == ("sk-first-1", "sk-second-2", "sk-third-3")
     assert "sk-" not in repr(config)
+
+
+def test_an_address_without_its_scheme_is_shown_with_it() -> None:
+    with pytest.raises(ConfigError, match=r"write endpoint=http://127\.0\.0\.1:8091/v1$"):
+        resolve(overrides=["endpoint=127.0.0.1:8091/v1"])

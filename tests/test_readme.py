@@ -10,7 +10,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from llmserver import LLMServer, text
+from program import run
 
+from bantam.core.config import OPTIONS
 from bantam.core.errors import ExitStatus
 from bantam.terminal.commands import COMMANDS
 
@@ -101,8 +103,45 @@ def test_a_shell_line_works(line: str, tmp_path: Path) -> None:
     assert answer.strip() == said
 
 
+def test_the_program_that_plays_a_model_does(tmp_path: Path) -> None:
+    (script,) = (block for block in snippets("sh") if block.startswith("#!"))
+    (tmp_path / "model.sh").write_text(script)
+    (tmp_path / "model.sh").chmod(0o755)
+    done = run("-o", "endpoint=run://./model.sh", "-p", "Hi", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, b"Hello."), done.stderr
+    assert json.loads((tmp_path / "request.json").read_text())["messages"][-1]["content"] == "Hi"
+
+
+def test_every_test_that_a_promise_names_is_there() -> None:
+    page = (ROOT / "docs" / "security.md").read_text("utf-8")
+    promises = page[: page.index("## Not promised")]
+    named = re.findall(r"`(tests/\w+\.py)::(\w+)`", page)
+    assert len(named) > 50
+    missing = [
+        f"{file}::{test}"
+        for file, test in named
+        if f"\ndef {test}(" not in (ROOT / file).read_text("utf-8")
+    ]
+    assert missing == []
+    points = re.split(r"^- ", promises, flags=re.MULTILINE)[1:]
+    assert [point for point in points if "`tests/" not in point] == []
+
+
+def test_the_values_of_what_makes_it_safe_are_the_options_own() -> None:
+    section = README[README.index("## Safe to open") : README.index("## Sessions")]
+    rows = re.findall(r"^\| (?:`(\w+)`)? ?\| `(\w+)` \|", section, re.MULTILINE)
+    values: dict[str, list[str]] = {}
+    key = ""
+    for named, value in rows:
+        key = named or key
+        values.setdefault(key, []).append(value)
+    for key, shown in values.items():
+        assert OPTIONS[key].kind.expected == f"one of {', '.join(shown)}"
+    assert set(values) == {"approve", "sandbox"}
+
+
 def test_every_command_of_the_prompt_stands_in_the_table() -> None:
-    table = README[README.index("## At the prompt") : README.index("## Sessions")]
+    table = README[README.index("## At the prompt") : README.index("## Any model")]
     named = set(re.findall(r"\B/[a-z]+", table))  # and no path of a picture
     aliases = {"/cont", "/exit"}
     assert named == set(COMMANDS) - aliases

@@ -32,6 +32,7 @@ _LOOSE_TO_STRICT: Final = ("off", "net", "on")  # values of `sandbox`
 _ENDPOINT: Final = "https://api.kilo.ai/api/openrouter"
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 # A name before a host may be a key.
+_HOST_AND_PORT: Final = re.compile(r"[a-z0-9.-]+:[0-9]{1,5}(?:/[a-z0-9./_-]*)?", re.IGNORECASE)
 _NAME_BEFORE_HOST: Final = re.compile("//.*@", re.DOTALL)
 
 T = TypeVar("T")
@@ -206,7 +207,9 @@ def typed(setting: Setting) -> Any:
     except ValueError as error:
         given = "" if row.secret else f"={_shown(setting):.80}"
         why = f": {error}" if error.args else ""
-        fix = f"write {name_at(row.name, setting.source)}={row.example}"
+        is_bare = row.name == "endpoint" and _HOST_AND_PORT.fullmatch(setting.text)
+        example = f"http://{setting.text}" if is_bare else row.example
+        fix = f"write {name_at(row.name, setting.source)}={example}"
         raise ConfigError(f"{place}{given} is not {row.kind.expected}{why}; {fix}") from None
 
 

@@ -18,6 +18,8 @@ class StoredAllowances:
     def __init__(self, session: Session, folder: Path | None) -> None:
         self._session = session
         self._folder = folder
+        # Then whatever is stored is of another one, even if that began in the same second.
+        self._begins = not session.created
         self._keys: set[str] = set()
 
     def allowed(self, key: str) -> bool:
@@ -36,8 +38,11 @@ class StoredAllowances:
 
     def _stored(self) -> set[str]:
         path = self._path()
+        if path is None or self._begins:
+            return set()
         try:
-            value: Any = json.loads(path.read_bytes()) if path else None
+            with files.reader(path) as file:
+                value: Any = json.load(file)
         except (OSError, ValueError, RecursionError):  # none, or none that can be read: ask again
             return set()
         match value:

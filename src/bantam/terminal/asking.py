@@ -9,11 +9,14 @@ from typing import Final
 
 from bantam.agent.approval import Answer, Kind, Question
 from bantam.core.errors import Interrupted
+from bantam.core.text import shortened
 from bantam.terminal.screen import one_line
 from bantam.terminal.spans import Span, drawn
-from bantam.terminal.traces import RED, diff_style
+from bantam.terminal.traces import DIM, RED, diff_style
 
-_QUESTION: Final = "Run it? [y]es, [n]o (and why), [s]ession: {}, [a]ll in it, [d]etails: "
+_QUESTION: Final = "Run? [y]es, [n]o (why), [s]ession: {}, [a]ll in it, [d]etails: "
+_CHARACTERS: Final = 400  # of a line, until details are asked for: five rows of a terminal
+_LINES: Final = 20  # that `Approval` gives of a longer text
 _WORDS: Final = {"y": "yes", "n": "no", "s": "session", "a": "all", "d": "details"}
 # Shows text; puts a question and returns what is typed, None where that is broken off.
 Write = Callable[[str], object]
@@ -34,8 +37,7 @@ class Asking:
             self._line(f"[{question.reason}]", RED)
         # A command stands in its trace already.
         if question.call.name != "shell_exec" or question.has_details:
-            for line in question.lines:
-                self._line(line, diff_style(line))
+            self._show(question)
         answer = None
         while answer is None:
             typed = self._ask_line(_QUESTION.format(one_line(question.remembers)))
@@ -43,6 +45,13 @@ class Asking:
                 raise Interrupted
             answer = answered(typed)
         return answer
+
+    def _show(self, question: Question) -> None:
+        for line in question.lines:
+            shown = line if question.has_details else shortened(line, _CHARACTERS)
+            self._line(shown, diff_style(line))
+        if not question.has_details and len(question.lines) >= _LINES:
+            self._line("[there may be more: d shows all]", DIM)
 
     def _line(self, text: str, style: str) -> None:
         self._write(drawn([Span(one_line(text), style)], color=self._color) + "\n")

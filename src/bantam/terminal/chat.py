@@ -29,6 +29,7 @@ from bantam.terminal.oneshot import Show, drawn_on, run
 from bantam.terminal.output import Output
 from bantam.terminal.screen import complain
 from bantam.terminal.start import (
+    Clock,
     about_of,
     asking,
     copy_of,
@@ -72,6 +73,7 @@ class Chat:
         self._cancel = cancel
         self.status = int(ExitStatus.DONE)
         self._may_color = color
+        self._clock = Clock()
         self._shown = self._made_show(config)
         log = memory(options, config, self.surroundings, self.store)
         with _closed_on_error(log):
@@ -217,7 +219,8 @@ class Chat:
         return Agent(config, self.surroundings, log=log, accepted=accepted, spent=spent, **how)
 
     def _asked(self, question: str) -> str | None:
-        return self.ask_line(question, self._cancel)
+        with self._clock.stopped():
+            return self.ask_line(question, self._cancel)
 
     def _fresh(self) -> Memory:
         if self.options.no_session:
@@ -241,7 +244,8 @@ class Chat:
         config = config if self._may_color else replace(config, color="never")
         self.output = Output(color=use_color(config.color, os.environ, is_tty=sys.stdout.isatty()))
         alone = self.output.is_terminal
-        screen = screen_on(sys.stdout if alone else sys.stderr, config, answers=alone)
+        out = sys.stdout if alone else sys.stderr
+        screen = screen_on(out, config, answers=alone, clock=self._clock)
         self._tick, self._begin_anew = screen.tick, screen.begin_anew
         return screen.show if alone else _answers_alone(drawn_on(screen, sys.stderr))
 

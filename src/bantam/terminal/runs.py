@@ -22,6 +22,7 @@ from bantam.terminal.inputs import PlainLines
 from bantam.terminal.oneshot import DEMO, demo_prompt, drawn_on, run
 from bantam.terminal.screen import complain, one_line
 from bantam.terminal.start import (
+    Clock,
     asking,
     configuration,
     memory,
@@ -49,20 +50,27 @@ def turn(options: Options, config: Config, prompt: str, cancel: Cancel) -> int:
     accepted = consented(config, surroundings, redaction, trust=options.trust, cancel=cancel)
     store = store_of(surroundings, redaction)
     with told(memory(options, config, surroundings, store)) as log:
-        how = _asking(config, log, store, cancel)
+        clock = Clock()
+        how = _asking(config, log, store, cancel, clock)
         agent = Agent(config, surroundings, log=log, accepted=accepted, **how)
         with closing(agent):
-            return run(agent, prompt, show_of(options, config, cancel), cancel)
+            return run(agent, prompt, show_of(options, config, cancel, clock), cancel)
 
 
-def _asking(config: Config, log: "Memory", store: "Store", cancel: Cancel) -> dict[str, Any]:
+def _asking(
+    config: Config, log: "Memory", store: "Store", cancel: Cancel, clock: Clock
+) -> dict[str, Any]:
     """Return how the agent asks about calls: on the terminal, if there is one at both ends."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return {}
     lines = PlainLines(sys.stdin.fileno(), sys.stderr)
     color = use_color(config.color, os.environ, is_tty=True)
-    write = sys.stderr.write
-    return asking(config, log, store, write, lambda q: lines.ask(q, cancel), color=color)
+
+    def ask(question: str) -> str | None:
+        with clock.stopped():
+            return lines.ask(question, cancel)
+
+    return asking(config, log, store, sys.stderr.write, ask, color=color)
 
 
 def undo(options: Options, cancel: Cancel) -> int:

@@ -2,10 +2,11 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from functools import partial
+from time import monotonic
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from bantam.agent.agent import Surroundings, secrets_of
@@ -27,6 +28,28 @@ if TYPE_CHECKING:
     from bantam.terminal.asking import AskLine, Write
 
 T = TypeVar("T", bound=Memory)
+
+
+class Clock:
+    """Seconds, never going back; those in which a person is asked do not count."""
+
+    def __init__(self) -> None:
+        self._stopped_at: float | None = None
+        self._uncounted = 0.0
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return (self._stopped_at or monotonic()) - self._uncounted
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Let no time go by."""
+        self._stopped_at = began = monotonic()
+        try:
+            yield
+        finally:
+            self._uncounted += monotonic() - began
+            self._stopped_at = None
 
 
 def configuration(*overrides: str) -> Config:
@@ -118,12 +141,12 @@ def asking(
     return {"ask": Asking(write, ask_line, color=color), "allowances": kept}
 
 
-def show_of(options: Options, config: Config, cancel: Cancel) -> Show:
+def show_of(options: Options, config: Config, cancel: Cancel, clock: Clock) -> Show:
     """Return what shows the events of the run that `cancel` can end."""
     if options.json:
         return json_lines(sys.stdout)
     alone = sys.stdout.isatty()
-    screen = screen_on(sys.stdout if alone else sys.stderr, config, answers=alone)
+    screen = screen_on(sys.stdout if alone else sys.stderr, config, answers=alone, clock=clock)
     cancel.ticks.append(screen.tick)
     return screen.show if alone else plain(sys.stdout, sys.stderr, screen)
 
@@ -133,7 +156,9 @@ def redaction_of(config: Config, surroundings: Surroundings) -> Redaction:
     return Redaction(secrets_of(config, surroundings.environ))
 
 
-def screen_on(out: TextIO, config: Config, *, answers: bool) -> Screen:
+def screen_on(
+    out: TextIO, config: Config, *, answers: bool, clock: Callable[[], float] = monotonic
+) -> Screen:
     """Return what draws events on `out`, with the model's final text if `answers`."""
     is_tty = out.isatty()
     return Screen(
@@ -141,4 +166,5 @@ def screen_on(out: TextIO, config: Config, *, answers: bool) -> Screen:
         in_place=is_tty and os.environ.get("TERM") != "dumb",
         color=use_color(config.color, os.environ, is_tty=is_tty),
         answers=answers,
+        clock=clock,
     )

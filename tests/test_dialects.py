@@ -207,6 +207,8 @@ def test_calls_of_a_native_session_are_told_in_text(tmp_path: Path) -> None:
         (500, "tools param requires --jinja flag"),
         (400, "Function calling is not enabled for models/gemma"),
         (422, "Unknown parameter: 'tools'."),
+        (400, "'tools' parameter unsupported"),
+        (400, "Invalid value for 'tools': feature unavailable"),
         (400, "Tool use is currently not supported by this model"),
     ],
 )
@@ -285,7 +287,7 @@ def test_a_command_line_of_a_model_that_can_call_is_asked_about_first(tmp_path: 
             assert notices(events)[0] == ASKED_AGAIN
             asked = server.chat[2].json["messages"][-1]
             assert asked["role"] == "user"
-            assert asked["content"].startswith("(Nothing was run: your answer holds a line")
+            assert asked["content"].startswith("(Nothing was run: your answer holds a `$ ` line")
         assert (tmp_path / "started").exists() is bool(result)
 
 
@@ -300,6 +302,79 @@ def test_a_command_line_in_the_middle_of_an_answer_is_text_once_the_model_has_ca
         events = turn(agent)
         assert (done(events).text, ran(events), notices(events)) == ("Hi.", [], [ASKED_AGAIN])
     assert not (tmp_path / "started").exists()
+
+
+CALL = '{"name": "shell_exec", "arguments": {"command": "touch a"}}'
+BLOCK = "**WRITE:`a`**\n```\nnew\n```\n**EOF:`a`**\n"
+
+
+@pytest.mark.parametrize("block", [BLOCK, "**RUN:**\n```bash\ntouch a\n```\n"])
+def test_blocks_that_are_only_told_of_are_asked_about_or_text_and_never_run(
+    block: str, tmp_path: Path
+) -> None:
+    told = f"In blocks you write:\n\n{block}\nThat makes the file."
+    with LLMServer([shell("echo 1"), text(told)]) as server, agent_at(server.url, tmp_path) as a:
+        events = turn(a)
+        assert (done(events).text, len(ran(events)), notices(events)) == (told, 1, [])
+    with LLMServer([text(told), text("Hi.")]) as server, agent_at(server.url, tmp_path) as agent:
+        assert notices(turn(agent)) == [ASKED_AGAIN]
+    last = f"So:\n\n{block}"
+    with (
+        LLMServer([shell("echo 1"), text(last), text("Hi.")]) as server,
+        agent_at(server.url, tmp_path) as agent,
+    ):
+        assert notices(turn(agent)) == [ASKED_AGAIN]
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_no_dialect_is_gone_to_whose_tools_are_not_offered(tmp_path: Path) -> None:
+    with (
+        LLMServer([text("$ touch a"), text(BLOCK)]) as server,
+        agent_at(server.url, tmp_path, "tools=read_file") as agent,
+    ):
+        assert [done(turn(agent)).text for _ in range(2)] == ["$ touch a", BLOCK]
+        assert agent.log.dialect_of("m") == "native"
+
+
+@pytest.mark.parametrize("dialect", ["auto", "dollar", "blocks"])
+@pytest.mark.parametrize(
+    "said",
+    ["Use:\n$ touch a", BLOCK, '{"name": "shell_exec", "arguments": {"command": "touch a"}}'],
+)
+def test_nothing_runs_from_a_recording_that_was_no_call_when_it_was_made(
+    dialect: str, said: str, tmp_path: Path
+) -> None:
+    recording = tmp_path / "session.json"
+    messages = [{"role": "user", "content": "Go on."}, {"role": "assistant", "content": said}]
+    recording.write_text(json.dumps(messages))
+    with agent_at(f"replay://{recording}", tmp_path, f"dialect={dialect}") as agent:
+        events = turn(agent)
+    assert (ran(events), done(events).text) == ([], said)
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize("dialect", ["auto", "native", "blocks"])
+def test_a_thought_that_the_server_does_not_tell_from_the_answer_runs_nothing(
+    dialect: str, tmp_path: Path
+) -> None:
+    thought = "I could say\n**RUN:**\n```bash\ntouch a\n```"
+    with (
+        LLMServer([text(f"{thought}\n</think>\n\nDone.")]) as server,
+        agent_at(server.url, tmp_path, f"dialect={dialect}") as agent,
+    ):
+        events = turn(agent)
+        assert (done(events).text, ran(events)) == ("Done.", [])
+        assert agent.log.messages[-1].reasoning == thought
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize(
+    "said", ["<think> opens\n</think>\nends.", "```\na\n</think>\n```", "a\n</think> b"]
+)
+def test_a_tag_that_is_talked_about_is_text(said: str, tmp_path: Path) -> None:
+    said = f"It:\n{said}"
+    with LLMServer([text(said)]) as server, agent_at(server.url, tmp_path) as agent:
+        assert done(turn(agent)).text == said
 
 
 def test_the_dialect_is_remembered_for_the_model(tmp_path: Path) -> None:
@@ -413,6 +488,68 @@ def test_an_answer_that_is_a_call_of_no_tool_is_corrected_and_runs_nothing(
         assert (ran(events), notices(events), done(events).text) == ([], [ASKED_AGAIN], "Done.")
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        f"> {CALL}",
+        f"- {CALL}",
+        f"1. {CALL}",
+        f"# {CALL}",
+        f"| {CALL}",
+        f"> <tool_call>{CALL}</tool_call>",
+        f"What does this do? {CALL}",
+        f"One line.\nAnother line.\n{CALL}",
+        f"\u4f8b\u3002\u4e0d\u8981\u3002{CALL}",
+        f"[{CALL}]",
+        f"```json\n{CALL}",
+    ],
+)
+def test_a_call_that_is_quoted_or_listed_or_not_closed_runs_nothing(
+    answer: str, tmp_path: Path
+) -> None:
+    with (
+        LLMServer([text(answer), text("Done."), text("Done.")]) as server,
+        agent_at(server.url, tmp_path) as agent,
+    ):
+        assert ran(turn(agent)) == []
+
+
+@pytest.mark.parametrize("finish", ["length", "content_filter"])
+def test_a_call_in_an_answer_that_was_stopped_runs_nothing(finish: str, tmp_path: Path) -> None:
+    with (
+        LLMServer([text(CALL, finish=finish), text("Done.")]) as server,
+        agent_at(server.url, tmp_path) as agent,
+    ):
+        assert ran(turn(agent)) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_run"),
+    [
+        (f"A call looks like this:\n```json\n{CALL}\n```", False),
+        (f"```json\n{CALL}\n```", False),
+        (CALL, True),
+        (f"<tool_call>{CALL}</tool_call>", True),
+    ],
+)
+def test_a_model_that_can_call_may_show_a_call(
+    answer: str, *, is_run: bool, tmp_path: Path
+) -> None:
+    replies = [shell("echo 1"), text(answer), text("Done.")]
+    with LLMServer(replies) as server, agent_at(server.url, tmp_path) as agent:
+        assert len(ran(turn(agent))) == 1 + is_run
+
+
+@pytest.mark.parametrize("dialect", ["dollar", "blocks"])
+def test_a_call_in_json_is_corrected_in_the_text_dialects(dialect: str, tmp_path: Path) -> None:
+    with (
+        LLMServer([text(f"I run it:\n{CALL}"), text("Done.")]) as server,
+        agent_at(server.url, tmp_path, f"dialect={dialect}") as agent,
+    ):
+        events = turn(agent)
+        assert (ran(events), notices(events)) == ([], [ASKED_AGAIN])
+
+
 def test_a_number_written_as_text_is_one() -> None:
     call = "<function=write_file><parameter=path>a</parameter><parameter=content>\nb\n</parameter>"
     found = leaked_call(f"{call}<parameter=offset>2</parameter></function>", SPECS)
@@ -432,7 +569,7 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("dialect", UNREADABLE)
-def test_an_answer_that_cannot_be_read_is_corrected_twice_and_then_ends_the_turn(
+def test_an_answer_that_cannot_be_read_is_corrected_twice_and_then_the_turn_is_over(
     dialect: str, tmp_path: Path
 ) -> None:
     bad = text(UNREADABLE[dialect])
@@ -448,10 +585,15 @@ def test_an_answer_that_cannot_be_read_is_corrected_twice_and_then_ends_the_turn
         before = server.chat[0].json["messages"]
         assert server.chat[2].json["messages"][: len(before)] == before
         events = turn(agent)
-        assert (done(events).stop, done(events).exit_code) == (Stop.ERROR, 1)
-        assert "3 answers in a row could not be read" in error_of(events)
         assert sum(isinstance(event, Replied) for event in events) == 3
         assert agent.log.messages[-1].content == UNREADABLE[dialect].strip()
+        if dialect == "dollar":
+            assert (done(events).stop, done(events).exit_code) == (Stop.ERROR, 1)
+            assert "3 answers in a row could not be read" in error_of(events)
+        else:
+            assert (done(events).stop, done(events).exit_code) == (Stop.FINAL, 0)
+            assert done(events).text == UNREADABLE[dialect].strip()
+            assert notices(events)[-1] == "the answer is taken as it is: nothing in it was run"
     assert [*tmp_path.iterdir()] == []
 
 

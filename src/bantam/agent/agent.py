@@ -25,6 +25,7 @@ from bantam.agent.prompt import Facts, read_agents, system_prompt
 from bantam.agent.wiring import (
     approval_for,
     client_for,
+    dialect_for,
     executor_for,
     toolbox_for,
     transports_for,
@@ -36,7 +37,6 @@ from bantam.core.events import Done, Event, Failure, Notice, Stop, TurnStart, Us
 from bantam.core.generators import through
 from bantam.core.messages import Message, Role, has_calls
 from bantam.model.catalogue import Catalogue, model_ids
-from bantam.model.dialects.auto import dialect_named
 from bantam.model.origins import NOTHING, Accepted, check_trust, key_for
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class Agent:
         self._environ = surroundings.environ
         transport, models = transports_for(config, self.key, surroundings.environ)
         self._catalogue = Catalogue(models, config.model, config.context_window)
-        self._dialect = dialect_named(config.dialect, self.log.dialect_of(config.model))
+        self._dialect = dialect_for(config, self.log.dialect_of(config.model))
         self._model = client_for(config, transport, self._dialect, self._catalogue, secrets)
         self._model.spent = spent
         environ = surroundings.environ
@@ -138,7 +138,7 @@ class Agent:
         try:
             turn = run_turn(
                 self.log,
-                CorrectingModel(self.log, self._compacting()),
+                CorrectingModel(self.log, self._compacting(), self._dialect),
                 self._tools,
                 self._approve,
                 cancel,

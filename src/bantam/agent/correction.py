@@ -1,10 +1,12 @@
 """An answer that cannot be read is asked for again, with what was wrong, twice in a row at most.
 
 Answer and correction are stored, as all that is said: the next request begins with the bytes of
-this one. A correction is no step of the turn: nothing was run for it.
+this one. A correction is no step of the turn: nothing was run for it. What still cannot be read is
+the answer then, if it may be one: in dollar, where nothing else says what to do, it is an error.
 """
 
 from collections.abc import Generator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from bantam.agent.loop import Log, Model
@@ -12,7 +14,8 @@ from bantam.core.cancel import Cancel
 from bantam.core.errors import ModelError
 from bantam.core.events import Event, Notice, Replied
 from bantam.core.messages import Answer, Message, Role
-from bantam.model.dialects.dialect import Tools
+from bantam.model.dialects.dialect import Dialect, Tools
+from bantam.model.dialects.dollar import Dollar
 
 _MOST: Final = 2
 
@@ -20,9 +23,10 @@ _MOST: Final = 2
 class CorrectingModel:
     """A `loop.Model` over `model`, whose answers are ones that could be read."""
 
-    def __init__(self, log: Log, model: Model) -> None:
+    def __init__(self, log: Log, model: Model, dialect: Dialect) -> None:
         self._log = log
         self._model = model
+        self._dialect = dialect
 
     def reply(
         self, messages: Sequence[Message], tools: Tools, cancel: Cancel
@@ -32,6 +36,9 @@ class CorrectingModel:
             answer = yield from self._model.reply(messages, tools, cancel)
             if answer.correction is None or answer.fault:
                 return answer
+            if number == _MOST and self._dialect.name != Dollar.name:
+                yield Notice("the answer is taken as it is: nothing in it was run")
+                return replace(answer, correction=None)
             self._log.append(answer.message)
             yield Replied(answer.message, answer.finish_reason)
             if number < _MOST:

@@ -15,7 +15,9 @@ from bantam.core.redaction import Redaction
 from bantam.core.text import Profile
 from bantam.model.catalogue import Catalogue
 from bantam.model.client import Client, Settings
+from bantam.model.dialects.auto import dialect_named
 from bantam.model.dialects.dialect import Dialect
+from bantam.model.dialects.native import Native
 from bantam.model.origins import Key, urls
 from bantam.model.programs import RunTransport
 from bantam.model.replay import ReplayTransport
@@ -104,6 +106,16 @@ def client_for(
         secrets=Redaction(secrets),
     )
     return Client(settings, transport, dialect, catalogue)
+
+
+def dialect_for(config: Config, last: str) -> Dialect:
+    """Return the dialect that `config` wants; `auto` goes on with the `last` one.
+
+    A recording holds calls where there were any: its texts are none, whatever they look like.
+    """
+    if config.endpoint.partition("://")[0].lower() == "replay":
+        return Native(reads_text=False)
+    return dialect_named(config.dialect, last)
 
 
 def transports_for(

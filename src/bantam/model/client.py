@@ -23,6 +23,7 @@ from bantam.model.completions import Assembler, request_body, serialised
 from bantam.model.dialects.dialect import Dialect, Tools, View
 from bantam.model.failures import AttemptFailed, Failure
 from bantam.model.quirks import LIMITS, Quirks
+from bantam.model.reasoning import without_orphan
 from bantam.model.refusals import refuses_tools
 from bantam.model.retry import error_for, repeats, wait_s
 from bantam.model.transports import Transport
@@ -200,7 +201,7 @@ class Client:
         usage = replace(self._account(answer, sent), window=self._catalogue.window)
         self.context = usage.context
         yield usage
-        message = answer.message
+        message = without_orphan(answer.message)
         if view and view.ended:  # of a call that came beside it there may be half
             message = replace(message, tool_calls=())
         return Answer(message, answer.finish_reason), usage

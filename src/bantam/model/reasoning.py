@@ -6,10 +6,12 @@ blocks) that must come back unchanged with the next request.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from enum import Enum, auto
 from typing import Any, Final
 
 from bantam.core.events import ReasoningDelta, TextDelta
+from bantam.core.messages import Message
 
 Delta = ReasoningDelta | TextDelta
 
@@ -137,6 +139,20 @@ class ThinkTags:
         if rest:
             self._stage = _Stage.TEXT
         return _deltas(TextDelta, rest)
+
+
+def without_orphan(message: Message) -> Message:
+    """Return `message` with what stands before a line `</think>` that nothing opens as reasoning.
+
+    Templates of reasoning models open the block in the prompt, and some servers do not tell.
+    """
+    before, tag, behind = message.content.partition(f"\n{_CLOSE}")
+    is_line = behind[:1] in ("", "\r", "\n")
+    fences = sum(line.lstrip().startswith(("```", "~~~")) for line in before.split("\n"))
+    if not tag or not is_line or _OPEN in before or fences % 2:
+        return message
+    reasoning = "\n".join(filter(None, (message.reasoning, before)))
+    return replace(message, content=behind.lstrip("\r\n"), reasoning=reasoning)
 
 
 def _deltas(kind: type[ReasoningDelta] | type[TextDelta], text: str) -> list[Delta]:

@@ -102,6 +102,8 @@ _TOOLLESS: Final = re.compile(
     r"\s+(?:the\s+)?(?:use\s+of\s+)?['\"`]?(?:tools?|functions?)\b"
     r"|\b(?:tools?|functions?)[\s_-]+(?:use|calls?|calling|choice)['\"`]?(?:\s+\w+){0,3}?"
     rf"\s+(?:is|are)\s+(?:currently\s+)?(?:{_NOT}|not\s+enabled|disabled)"
+    r"|\btools['\"`]?\s+(?:parameter|field|param)s?\s+(?:is\s+)?(?:unsupported|not\s+supported)"
+    r"|['\"`]tools['\"`][^.]{0,20}\bfeature\s+(?:is\s+)?(?:unavailable|not\s+available)"
     r"|tool\s+choice\s+requires|\btools\b[^.]{0,20}\brequires?\s+(?:the\s+)?--jinja",
     re.IGNORECASE,
 )

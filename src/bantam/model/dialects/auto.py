@@ -1,9 +1,9 @@
 """`auto`: native, until the endpoint or the model shows that it has to be another dialect.
 
 A model that was told of tools, and writes blocks or a command line all the same, has its own habit:
-it is followed, for the rest of the session. A block cannot be meant otherwise. A command line can
-be advice to the user: it is taken as a call where the model has made none in this conversation and
-the answer ends with it, or where the model insists; else it is asked what it meant.
+it is followed, for the rest of the session. But either can be advice to the user. It is taken as a
+call where the answer ends with it and the model has made no call in this conversation, or insists;
+else the model is asked what it meant, and one that can call is believed where more text follows.
 """
 
 import json
@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from bantam.core.messages import Answer, Message, has_calls
+from bantam.model.dialects.blockreader import read as reading_of
 from bantam.model.dialects.blocks import Blocks
 from bantam.model.dialects.dialect import Dialect, Tools, View
 from bantam.model.dialects.dollar import Dollar
@@ -22,9 +23,8 @@ _DIALECTS: Final[Mapping[str, Callable[[], Dialect]]] = MappingProxyType(
     {"native": Native, "dollar": Dollar, "blocks": Blocks}
 )
 _CORRECTION: Final = (
-    "(Nothing was run: your answer holds a line that begins with `$ `. To run a command call the "
-    "tool shell_exec. If the line was meant for the user, send your answer again with the line in "
-    "a code fence.)"
+    "(Nothing was run: your answer holds a `$ ` line or a marked block. To act, call a tool. If it "
+    "was meant for the user, send your answer again with that part in a code fence.)"
 )
 
 
@@ -67,23 +67,20 @@ class Auto:
         return self._change(Dollar(), "the endpoint takes no tools")
 
     def _in_text(
-        self,
-        read: Answer,
-        answer: Answer,
-        history: Sequence[Message],
-        tools: Tools,
+        self, read: Answer, answer: Answer, history: Sequence[Message], tools: Tools
     ) -> Answer:
         """Return an answer without native calls as another dialect reads it, or as it is."""
-        blocks = Blocks().decode(answer, history, tools)
-        if any(call.id not in blocks.refusals for call in blocks.message.tool_calls):
-            return self._changed(Blocks(), blocks)
-        dollar = Dollar().decode(answer, history, tools)
-        if dollar.correction is not None or not dollar.message.tool_calls:
-            return read
-        is_able, is_last = has_calls(history), _ends_with_command(answer, dollar)
-        if is_last and (self._has_asked or not is_able):
-            return self._changed(Dollar(), dollar)
-        return replace(read, correction=_CORRECTION) if is_last or not is_able else read
+        offered = {tool["function"]["name"] for tool in tools}
+        for dialect, ends in ((Blocks(), _ends_with_block), (Dollar(), _ends_with_command)):
+            other = dialect.decode(answer, history, tools)
+            calls = [call for call in other.message.tool_calls if call.id not in other.refusals]
+            if other.correction is not None or not any(call.name in offered for call in calls):
+                continue
+            is_able, is_last = has_calls(history), ends(answer, other)
+            if is_last and (self._has_asked or not is_able):
+                return self._changed(dialect, other)
+            return replace(read, correction=_CORRECTION) if is_last or not is_able else read
+        return read
 
     def _changed(self, dialect: Dialect, read: Answer) -> Answer:
         notice = self._change(dialect, "the model writes its calls as text")
@@ -92,6 +89,10 @@ class Auto:
     def _change(self, dialect: Dialect, why: str) -> str:
         self.current = dialect
         return f"{why}: the session goes on in the dialect {dialect.name}"
+
+
+def _ends_with_block(answer: Answer, _: Answer) -> bool:
+    return reading_of(answer.message.content).ends
 
 
 def _ends_with_command(answer: Answer, read: Answer) -> bool:

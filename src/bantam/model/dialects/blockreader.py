@@ -51,13 +51,15 @@ class Block:
 class Reading:
     """What stands in a text. Without any block that acts, `prose` is all of it but the thoughts.
 
-    `strays`: whether there are marker lines that belong to no block.
+    `strays`: whether there are marker lines that belong to no block. `ends`: nothing stands behind
+    the last block.
     """
 
     prose: str
     thoughts: str
     blocks: tuple[Block, ...]
     strays: bool
+    ends: bool
 
 
 def read(text: str) -> Reading:
@@ -200,9 +202,11 @@ class _Reader:
                 parts.append([])
             else:
                 parts[-1].append(said)
-        prose = "\n\n".join(text for part in parts if (text := _trimmed_text(part)))
+        texts = [_trimmed_text(part) for part in parts]
+        prose = "\n\n".join(filter(None, texts))
         thoughts = "\n".join(self._thoughts).strip()
-        return Reading(prose, thoughts, tuple(self._blocks), bool(self._markers))
+        strays, ends = bool(self._markers), len(parts) > 1 and not texts[-1]
+        return Reading(prose, thoughts, tuple(self._blocks), strays, ends)
 
 
 def prose_of(text: str) -> str:

@@ -24,7 +24,7 @@ from bantam.model.dialects.blockcalls import CUT_OFF, OWN_TOOLS, Shown, call_of,
 from bantam.model.dialects.blockreader import Reading, prose_of, read
 from bantam.model.dialects.blockview import BlocksView
 from bantam.model.dialects.dialect import Tools
-from bantam.model.dialects.leaks import holds_marker
+from bantam.model.dialects.leaks import holds_marker, is_call
 from bantam.model.dialects.markers import THINK, outside_fences
 from bantam.model.dialects.textual import Exchange, fenced, spoken
 
@@ -157,7 +157,7 @@ def _correction(reading: Reading) -> str | None:
         marks = (form.fullmatch(row.rstrip()) for form in _NEAR_MARKS)
         if near := next(filter(None, marks), None):
             return _told(f"{shortened(row.strip(), 80)} is no marker.", near[1].upper())
-    if holds_marker("\n".join(rows)):
+    if is_call(reading.prose) or holds_marker("\n".join(rows)):
         return _told("calls are not read in that form.", "RUN")
     return None
 

@@ -14,7 +14,7 @@ from bantam.core.messages import Answer, Message, Role, ToolCall, parsed_argumen
 from bantam.model.dialects.dialect import Tools
 from bantam.model.dialects.dollarview import DollarView
 from bantam.model.dialects.heredocs import State
-from bantam.model.dialects.leaks import holds_marker
+from bantam.model.dialects.leaks import looks_like_call
 from bantam.model.dialects.textual import Exchange, fenced, spoken
 
 # Of seven forms tried on a model of half a billion parameters the one with most jobs done.
@@ -135,7 +135,7 @@ def _problem(view: DollarView, *, is_cut: bool) -> str | None:
     """Return what the model is told about an answer that cannot be read, None for a good one."""
     command = view.command
     if command is None:
-        return _WRONG_FORM if holds_marker(view.prose) else None
+        return _WRONG_FORM if looks_like_call(view.prose) else None
     if is_cut and not view.ended:
         return _CUT
     if command.state is State.IN_BODY:

@@ -24,7 +24,7 @@ _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _TICKS: Final = re.compile("(`+)")
 _START: Final = re.compile(r"[{<\[]|```")  # where a call may begin
 # What stands around a JSON object; the end may be missing.
-_AROUND: Final = (
+_AROUND: Final[tuple[tuple[str, str], ...]] = (
     ("", ""),
     ("```json", "```"),
     ("```tool_call", "```"),
@@ -47,7 +47,10 @@ _ELEMENT: Final = re.compile(
 _PARAMETER: Final = re.compile(r"<parameter(?:=|\s+name=)[\"']?([\w-]+)[\"']?>", re.IGNORECASE)
 _MEMBERS: Final = frozenset({"id", "type", "name", "arguments", "parameters"})
 _SENTENCE_CHARACTERS: Final = 300
-_TWO_SENTENCES: Final = re.compile(r"[.!?]\s+\S|\n\s*\n")
+# Not one sentence that announces a call: more of them, a question, a sign of a quote or a list.
+_NO_SENTENCE: Final = re.compile(
+    r"[.!?]\s+\S|[\u3002\uff01\uff1f].|\n|[?\uff1f]\Z|\A(?:[>*#|+-]|\d+[.)])", re.DOTALL
+)
 _TYPES: Final[dict[str, type]] = {"string": str, "integer": int}
 
 
@@ -69,12 +72,17 @@ def leaked_call(text: str, tools: Tools) -> tuple[str, str, str] | None:
 
 
 def looks_like_call(text: str) -> bool:
-    """Whether `text` is one call, if of no tool that there is, or holds what looks like one.
+    """Whether `text` is one call, if of no tool that there is, or holds what looks like one."""
+    return is_call(text) or holds_marker(text)
 
-    >>> looks_like_call('{"name": "no_tool", "arguments": {}}'), looks_like_call('{"name": "x"}')
+
+def is_call(text: str) -> bool:
+    """Whether `text` has the form of one call, whatever it names.
+
+    >>> is_call('{"name": "no_tool", "arguments": {}}'), is_call('{"name": "x"}')
     (True, False)
     """
-    return any(_readings(_parted(text)[1])) or holds_marker(text)
+    return any(_readings(_parted(text)[1]))
 
 
 def holds_marker(text: str) -> bool:
@@ -95,14 +103,15 @@ def _parted(text: str) -> tuple[str, str]:
 
 
 def _is_sentence(text: str) -> bool:
-    return len(text) <= _SENTENCE_CHARACTERS and not _TWO_SENTENCES.search(text)
+    return len(text) <= _SENTENCE_CHARACTERS and not _NO_SENTENCE.search(text)
 
 
 def _readings(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield what `text`, all of it, may be: a name and arguments."""
     for around in _AROUND:
         if (inner := _inside(text, around)) is not None:
-            yield from _named_in(inner)
+            is_list = around[0] == "[tool_calls]" and inner.startswith("[") and inner.endswith("]")
+            yield from _named_in(inner[1:-1].strip() if is_list else inner)  # Mistral: of one
     for around in _ELEMENTS:
         if (inner := _inside(text, around)) is not None:
             yield from _elements_in(inner)
@@ -114,12 +123,13 @@ def _inside(text: str, around: tuple[str, str]) -> str | None:
     if text[: len(begin)].lower() != begin:
         return None
     inner = text[len(begin) :]
-    return (inner[: -len(end)] if end and inner.lower().endswith(end) else inner).strip()
+    if not end or not inner.lower().endswith(end):
+        # The end of a tag is a token of its own, which some servers swallow; a fence is closed.
+        return None if end == "```" else inner.strip()
+    return inner[: -len(end)].strip()
 
 
 def _named_in(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    if text.startswith("[") and text.endswith("]"):  # Mistral: a list, here of one
-        text = text[1:-1].strip()
     call = parsed_arguments(text) or {}
     arguments = call.get("arguments", call.get("parameters"))
     if isinstance(arguments, str):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from bantam.core.messages import Answer, Message, ToolCall, to_api
+from bantam.core.messages import Answer, Message, ToolCall, has_calls, to_api
 from bantam.model.dialects.dialect import Tools
 from bantam.model.dialects.leaks import leaked_call, looks_like_call
 from bantam.model.dialects.textual import instructed
@@ -20,6 +20,7 @@ _USES: Final = {
     "edit_file": "change places in a text file that you have read.",
     "read_file": "see a text file whole.",
 }
+_CUTS: Final = ("length", "content_filter")
 _CORRECTION: Final = (
     "(Nothing was run: your answer holds something like a tool call, but as text. Make the call "
     "with the API's tool calling, one that is whole, or answer in plain text.)"
@@ -27,9 +28,15 @@ _CORRECTION: Final = (
 
 
 class Native:
-    """Messages as the chat-completions API defines them."""
+    """Messages as the chat-completions API defines them.
+
+    `reads_text`: whether a call may be written as text.
+    """
 
     name = "native"
+
+    def __init__(self, *, reads_text: bool = True) -> None:
+        self._reads_text = reads_text
 
     def encode(self, messages: Sequence[Message], tools: Tools) -> dict[str, Any]:
         """Return the body's `messages` and `tools` for a repaired conversation."""
@@ -44,18 +51,20 @@ class Native:
         What only looks like one is to be corrected.
         """
         message = answer.message
-        if message.tool_calls or not tools:
+        if message.tool_calls or not tools or not self._reads_text:
             return answer
-        if call := leaked_call(message.content, tools):
-            before, name, arguments = call
-            made = ToolCall(f"call_{len(history)}_1", name, arguments)
-            told = f"the model wrote its call of {name} as text: taken as the call"
-            return replace(
-                answer,
-                message=replace(message, content=before, tool_calls=(made,)),
-                notices=(*answer.notices, told),
-            )
-        return replace(answer, correction=_CORRECTION if looks_like_call(message.content) else None)
+        text = message.content.strip()
+        call = leaked_call(text, tools) if answer.finish_reason not in _CUTS else None
+        # A model that can call may show how it is done.
+        if call and has_calls(history) and (call[0] or text.startswith("```")):
+            call = None
+        if call is None:
+            return replace(answer, correction=_CORRECTION if looks_like_call(text) else None)
+        before, name, arguments = call
+        made = ToolCall(f"call_{len(history)}_1", name, arguments)
+        told = f"the model wrote its call of {name} as text: taken as the call"
+        message = replace(message, content=before, tool_calls=(made,))
+        return replace(answer, message=message, notices=(*answer.notices, told))
 
     def view(self) -> "Whole":
         """Return what shows all of an answer."""

@@ -1,3 +1,6 @@
+import io
+import pty
+
 """Lines without an editor: from a pipe, and from a terminal that can only print."""
 
 import json
@@ -141,3 +144,30 @@ def test_reading_plain_lines_loads_no_editor() -> None:
         "assert not {'prompt_toolkit', 'asyncio', 'rich', 'httpx'} & {*sys.modules}"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+class Answering(io.StringIO):
+    """Types `n` once a question is shown."""
+
+    def __init__(self, keyboard: int) -> None:
+        super().__init__()
+        self._keyboard = keyboard
+
+    def write(self, text: str, /) -> int:
+        if text.endswith("? "):
+            os.write(self._keyboard, b"n\n")
+        return super().write(text)
+
+
+def test_a_line_typed_before_a_question_is_no_answer_and_stays_for_the_next_read() -> None:
+    keyboard, terminal = pty.openpty()
+    try:
+        lines = PlainLines(terminal, Answering(keyboard))
+        os.write(keyboard, b"first\ny\n")
+        assert lines.read("> ", Cancel()) == "first"
+        assert lines.ask("Run it? ", Cancel()) == "n"
+        os.write(keyboard, b"last\n")
+        assert [lines.read("> ", Cancel()) for _ in range(2)] == ["y", "last"]
+    finally:
+        os.close(keyboard)
+        os.close(terminal)

@@ -7,7 +7,7 @@ reads when a line is wanted and not before: what is run in between may need the 
 import codecs
 import os
 import select
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from queue import SimpleQueue
 from threading import Thread
 from typing import Final, Protocol, TextIO
@@ -17,6 +17,7 @@ from bantam.core.errors import ConfigError
 from bantam.terminal.prompts import STDIN
 
 _READ_BYTES: Final = 65536
+_SOON_S: Final = 1.0  # for a thread to hand on what is there
 _LINE_BYTES: Final = 16 << 20  # more than any model takes
 
 
@@ -77,18 +78,34 @@ class PlainLines:
         return line.removesuffix(b"\r").decode("utf-8", "replace")
 
     def ask(self, question: str, cancel: Cancel) -> str | None:
-        """Return the next line of a terminal."""
-        return None if self._out is None else self.read(question, cancel)
+        """Return the next line of a terminal; lines typed before stay for the next `read`s."""
+        if self._out is None:
+            return None
+        before, self._held = self._held + self._typed_before(cancel), b""
+        try:
+            return self.read(question, cancel)
+        finally:
+            self._held = before + self._held
 
     def typing_ahead(self) -> AbstractContextManager[None]:
         """Leave what is typed in the terminal, which shows it; the next `read` gets it."""
         return nullcontext()
 
-    def _next_part(self, cancel: Cancel) -> bytes:
+    def _typed_before(self, cancel: Cancel) -> bytes:
+        """Return what has come by now."""
+        found = b""
+        with suppress(TimeoutError):
+            while not self._has_ended and (
+                self._is_reading or select.select([self._source], [], [], 0)[0]
+            ):
+                found += self._next_part(cancel, 0 if self._is_reading else _SOON_S)
+        return found
+
+    def _next_part(self, cancel: Cancel, seconds: float | None = None) -> bytes:
         if not self._is_reading:
             self._wanted.put(None)
             self._is_reading = True
-        part = cancel.get(self._parts)
+        part = cancel.get(self._parts, seconds)
         self._is_reading = False
         if isinstance(part, OSError):
             raise ConfigError(f"{STDIN}: {part.strerror}")

@@ -1,10 +1,9 @@
-import io
-import pty
-
 """Lines without an editor: from a pipe, and from a terminal that can only print."""
 
+import io
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys

@@ -683,3 +683,10 @@ def test_a_tool_call_cannot_reach_the_answer(tmp_path: Path) -> None:
         ended = run(*at(server.url), "-p", "Go.", cwd=tmp_path)
     assert ended.stdout == b"All is well."
     assert b"I will look." in ended.stderr
+
+
+def test_a_prompt_in_the_place_of_its_file_is_told_where_it_goes(tmp_path: Path) -> None:
+    ended = run("Which tests are slow?", cwd=tmp_path)
+    assert ended.returncode == 2
+    assert b"No such file or directory; a prompt itself goes behind -p" in ended.stderr
+    assert b"behind -p" not in run("missing.txt", cwd=tmp_path).stderr

@@ -114,7 +114,10 @@ def read_prompt(source: int | str, name: str, cancel: Cancel) -> bytes:
     try:
         return _checked(read_input(source, cancel), name)
     except OSError as error:
-        raise ConfigError(f"{name}: {error.strerror}") from None
+        # Written as one, a prompt is taken for its file.
+        is_words = isinstance(source, str) and " " in source
+        hint = "; a prompt itself goes behind -p" if is_words else ""
+        raise ConfigError(f"{name}: {error.strerror}{hint}") from None
 
 
 def read_piped(cancel: Cancel, on_silence: Callable[[], None]) -> bytes:

@@ -135,7 +135,7 @@ def test_wrong_usage_ends_with_2_and_is_named(
         ("timeout=soon", ".bantam.cfg:2: timeout"),
         ("a line without the sign", ".bantam.cfg:2:"),
         ("endpoint=ftp://127.0.0.1", "endpoint"),
-        ("sandbox=on", ".bantam.cfg:2: sandbox=on is not in this version"),
+        ("sandbox=maybe", ".bantam.cfg:2: sandbox"),
     ],
 )
 def test_a_wrong_line_in_a_file_ends_with_2_and_is_named(
@@ -150,7 +150,7 @@ def test_a_wrong_line_in_a_file_ends_with_2_and_is_named(
 @pytest.mark.parametrize(
     ("make", "what"),
     [
-        ("mkdir", "Is a directory"),
+        ("mkdir -p .bantam.cfg/x; true", "Is a directory"),
         ("mkfifo", "it is not a regular file"),
         ("ln -s /dev/zero", "it is not a regular file"),
         ("truncate -s 1T", "it is larger than 1048576 bytes"),
@@ -165,6 +165,12 @@ def test_a_configuration_that_cannot_be_read_ends_with_2_and_is_named(
     ended = run("-p", "Go.", cwd=tmp_path)
     line = f"bantam: .bantam.cfg: {what}; make it a text file that you can read, or remove it\n"
     assert (ended.returncode, ended.stderr.decode()) == (2, line)
+
+
+def test_an_empty_folder_with_the_name_of_a_configuration_is_none(tmp_path: Path) -> None:
+    (tmp_path / ".bantam.cfg").mkdir()  # a sandbox holds the name so
+    with LLMServer([text("A.")]) as server:
+        assert run(*at(server.url), "-p", "Go.", cwd=tmp_path).returncode == 0
 
 
 def test_a_wrong_configuration_is_told_before_a_prompt_is_waited_for(tmp_path: Path) -> None:

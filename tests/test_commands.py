@@ -831,7 +831,7 @@ def test_a_session_goes_on_with_another_model(project: Path) -> None:
     ("line", "said"),
     [
         ("/cfg temperature warm", "/cfg temperature=warm is not a number"),
-        ("/cfg sandbox on", "/cfg sandbox=on is not in this version"),
+        ("/cfg sandbox maybe", "/cfg sandbox=maybe is not one of"),
         ("/cfg modle x", "/cfg modle is not a key; write model="),
         ("/cfg messages []", "is written by Bantam itself"),
         ("/cfg modle", "modle is not set; did you mean model?"),

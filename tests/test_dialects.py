@@ -392,7 +392,7 @@ def test_the_dialect_is_remembered_for_the_model(tmp_path: Path) -> None:
 
 def test_text_is_offered_once_where_no_tool_is_ever_called(tmp_path: Path) -> None:
     hint = (
-        "3 answers without a tool call: if the model or its server knows none, "
+        "3 turns without a tool call: if the model or its server knows none, "
         "dialect=dollar lets it run commands"
     )
     for first, told in ((text("A."), [hint]), (shell("true"), [])):

@@ -162,7 +162,7 @@ def test_a_line_typed_before_a_question_is_no_answer_and_stays_for_the_next_read
     keyboard, terminal = pty.openpty()
     try:
         lines = PlainLines(terminal, Answering(keyboard))
-        os.write(keyboard, b"first\ny\n")
+        os.write(keyboard, b"first\ny\nhalf")
         assert lines.read("> ", Cancel()) == "first"
         assert lines.ask("Run it? ", Cancel()) == "n"
         os.write(keyboard, b"last\n")

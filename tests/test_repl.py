@@ -251,7 +251,7 @@ def test_a_session_that_is_not_there_is_wrong_usage(tmp_path: Path) -> None:
     with LLMServer([]) as server:
         ended = run(*at(server.url), "-r", "none", cwd=tmp_path, stdin=b"a\n")
         assert (ended.returncode, ended.stdout) == (2, b"")
-        ended = run(*at(server.url), "-o", "sandbox=on", cwd=tmp_path, stdin=b"a\n")
+        ended = run(*at(server.url), "-o", "sandbox=maybe", cwd=tmp_path, stdin=b"a\n")
         assert ended.returncode == 2
         assert run("--json", cwd=tmp_path, stdin=b"a\n").returncode == 2
         ended = run(*at(server.url), "-c", cwd=tmp_path, stdin=b"")

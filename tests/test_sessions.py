@@ -295,7 +295,9 @@ def test_a_run_that_asks_nothing_stores_nothing(
     assert not home.exists()
 
 
-@pytest.mark.parametrize("arguments", [("-c", "-o", "sandbox=on"), ("-r", "broken")])
+@pytest.mark.parametrize(
+    "arguments", [("-c", "-o", "endpoint=replay:///nowhere"), ("-r", "broken")]
+)
 def test_a_run_that_ends_before_its_turn_leaves_no_journal(
     arguments: tuple[str, ...], tmp_path: Path, home: Path
 ) -> None:

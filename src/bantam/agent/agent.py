@@ -48,7 +48,7 @@ _SUMMARY_REQUEST: Final = (
 )
 _CALLS_MISSED: Final = 3
 _TOOLLESS: Final = (
-    f"{_CALLS_MISSED} answers without a tool call: if the model or its server knows none, "
+    f"{_CALLS_MISSED} turns without a tool call: if the model or its server knows none, "
     "dialect=dollar lets it run commands"
 )
 _STATUS_OF: Final = {
@@ -118,6 +118,7 @@ class Agent:
         self._dialect = dialect_for(config, self.log.dialect_of(config.model))
         self._model = client_for(config, transport, self._dialect, self._catalogue, secrets)
         self._model.spent = spent
+        self._turns = 0
         environ = surroundings.environ
         executor = executor_for(config, surroundings.working_directory, environ, secrets)
         self._approve = approve or approval_for(config, executor, environ, ask, allowances)
@@ -221,13 +222,13 @@ class Agent:
                 yield Notice(notices.pop(0))
 
     def _may_be_toolless(self) -> bool:
-        """Whether so many answers, and no more yet, were all without a call.
+        """Whether so many turns, and no more yet, have ended without any call.
 
         Some servers drop the tools in silence, where the model's template has no place for them.
         """
-        answers = sum(message.role is Role.ASSISTANT for message in self.log.messages)
+        self._turns += 1
         native = self.config.dialect == "auto" and self._dialect.name == "native"
-        return native and answers == _CALLS_MISSED and not has_calls(self.log.messages)
+        return native and self._turns == _CALLS_MISSED and not has_calls(self.log.messages)
 
     def _compacting(self) -> CompactingModel:
         return CompactingModel(self.log, self._model, unasked=self.may_compact)

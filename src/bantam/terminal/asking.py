@@ -17,6 +17,7 @@ from bantam.terminal.traces import DIM, RED, diff_style
 _QUESTION: Final = "Run? [y]es, [n]o (why), [s]ession: {}, [a]ll in it, [d]etails: "
 _CHARACTERS: Final = 400  # of a line, until details are asked for: five rows of a terminal
 _LINES: Final = 20  # that `Approval` gives of a longer text
+_MARGIN: Final = "  "  # no line of Bantam's own begins so
 _WORDS: Final = {"y": "yes", "n": "no", "s": "session", "a": "all", "d": "details"}
 # Shows text; puts a question and returns what is typed, None where that is broken off.
 Write = Callable[[str], object]
@@ -34,7 +35,7 @@ class Asking:
     def __call__(self, question: Question) -> Answer:
         """Return the answer, asked for again until it is one. Raises Interrupted."""
         if question.reason:
-            self._line(f"[{question.reason}]", RED)
+            self._line(f"[{one_line(question.reason)}]", RED)
         # A command stands in its trace already.
         if question.call.name != "shell_exec" or question.has_details:
             self._show(question)
@@ -49,12 +50,12 @@ class Asking:
     def _show(self, question: Question) -> None:
         for line in question.lines:
             shown = line if question.has_details else shortened(line, _CHARACTERS)
-            self._line(shown, diff_style(line))
+            self._line(f"{_MARGIN}{one_line(shown)}", diff_style(line))
         if not question.has_details and len(question.lines) >= _LINES:
             self._line("[there may be more: d shows all]", DIM)
 
     def _line(self, text: str, style: str) -> None:
-        self._write(drawn([Span(one_line(text), style)], color=self._color) + "\n")
+        self._write(drawn([Span(text, style)], color=self._color) + "\n")
 
 
 def answered(typed: str) -> Answer | None:
@@ -66,7 +67,7 @@ def answered(typed: str) -> Answer | None:
     word, _, reason = typed.strip().partition(" ")
     word = word.strip(",:.").lower()
     kind = next((Kind(k) for k, whole in _WORDS.items() if word in (k, whole)), None)
-    if not word:
+    if not typed.strip():
         return Answer(Kind.NO)
     if kind is Kind.NO:
         return Answer(kind, reason.strip())

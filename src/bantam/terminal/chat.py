@@ -211,10 +211,10 @@ class Chat:
 
     def _wired(self, config: Config, log: Memory, spent: int) -> Agent:
         how: dict[str, Any] = {}
-        if self._may_color:  # it is a terminal
-            write = self.output.raw if self.output.is_terminal else sys.stderr.write
-            color = self.output.color
-            how = asking(config, log, self.store, write, self._asked, color=color)
+        alone = self.output.is_terminal
+        if self._may_color and (alone or sys.stderr.isatty()):  # at both ends
+            write = self.output.raw if alone else sys.stderr.write
+            how = asking(config, log, self.store, write, self._asked)
         accepted = self.accepted
         return Agent(config, self.surroundings, log=log, accepted=accepted, spent=spent, **how)
 

@@ -7,7 +7,6 @@ is too long to be seen whole is not put at all.
 """
 
 import sys
-from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -88,7 +87,6 @@ class _Asking:
             question = f"{_warning(origin(self._endpoint))}\n{question}"
         if not (sys.stdin.isatty() and sys.stderr.isatty()) or len(question) > _LONGEST:
             return None
-        _forget_what_was_typed()
         answer = None
         try:
             answer = PlainLines(sys.stdin.fileno(), sys.stderr).ask(question, self._cancel)
@@ -196,13 +194,3 @@ def _what_it_does(name: str, program: Program) -> str:
 
 def _warning(name: str) -> str:
     return f"{name} is unencrypted: whoever is on the way can read and change what is sent."
-
-
-def _forget_what_was_typed() -> None:
-    """Drop what waits in the terminal: it answers nothing that was not asked yet."""
-    if sys.platform == "win32":  # pragma: no cover  # no termios there
-        return
-    import termios
-
-    with suppress(termios.error):  # it is gone: there will be no answer
-        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)

@@ -7,6 +7,7 @@ reads when a line is wanted and not before: what is run in between may need the 
 import codecs
 import os
 import select
+import sys
 from contextlib import AbstractContextManager, nullcontext, suppress
 from queue import SimpleQueue
 from threading import Thread
@@ -82,10 +83,12 @@ class PlainLines:
         if self._out is None:
             return None
         before, self._held = self._held + self._typed_before(cancel), b""
+        _forget_half_a_line(self._source)
         try:
             return self.read(question, cancel)
         finally:
             self._held = before + self._held
+            self._has_ended = False  # a terminal's Ctrl+D ends this line alone
 
     def typing_ahead(self) -> AbstractContextManager[None]:
         """Leave what is typed in the terminal, which shows it; the next `read` gets it."""
@@ -130,3 +133,13 @@ class PlainLines:
                 return os.read(self._source, _READ_BYTES)
             except BlockingIOError:  # there is nothing yet, and the parent has set O_NONBLOCK
                 select.select([self._source], [], [])
+
+
+def _forget_half_a_line(terminal: int) -> None:
+    """Drop what was typed of a line that no Enter has ended: it would begin the answer."""
+    if sys.platform == "win32":  # pragma: no cover  # no termios there
+        return
+    import termios
+
+    with suppress(termios.error):  # it is gone: there will be no answer
+        termios.tcflush(terminal, termios.TCIFLUSH)

@@ -8,8 +8,8 @@ leaves with 0. What a `!command` ends with is shown and counts for neither.
 import os
 import signal
 import sys
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from importlib import import_module
 from pathlib import Path
 from threading import Thread
@@ -72,10 +72,13 @@ class _Prompt:
         self._asked_at: tuple[int, int] | None = None  # the context when compaction was offered
         self._uncompacted: Memory | None = None  # the conversation for which it was declined
         self._lines = self._opened()
-        chat.ask_line = self._lines.ask
+        self._keeping = ExitStack()  # what is typed ahead, during a turn
+        chat.ask_line = self._ask_during_turn
         self._went_on = False  # a shell has stopped this job, and let it go on
         if is_terminal:
             signal.signal(signal.SIGCONT, self._hear_return)
+            # Else it breaks off the very call in which this job was stopped.
+            signal.siginterrupt(signal.SIGCONT, False)
 
     def run(self) -> int:
         """Read and do until the end; return the exit status."""
@@ -120,9 +123,8 @@ class _Prompt:
             if line.startswith("!"):
                 self._aside(line[1:].strip(), cancel)
                 return
-            with self._lines.typing_ahead():
-                self._went_on = False
-                cancel.ticks.append(self._see_return)  # behind what stops this job
+            with self._keeping:
+                self._keeping.enter_context(self._typing_ahead(cancel))
                 if line.startswith("/"):
                     run_command_line(self._chat, line, cancel)
                 else:
@@ -130,6 +132,30 @@ class _Prompt:
         except BantamError as error:
             self._chat.fail(error)
         self._chat.tell_news()
+
+    @contextmanager
+    def _typing_ahead(self, cancel: Cancel) -> Iterator[None]:
+        with self._lines.typing_ahead():
+            self._went_on = False
+            cancel.ticks.append(self._see_return)  # behind what stops this job
+            try:
+                yield
+            finally:
+                cancel.ticks.remove(self._see_return)
+
+    def _ask_during_turn(self, question: str, cancel: Cancel) -> str | None:
+        """Return the answer; a Ctrl+Z at the question finds the modes that are the shell's."""
+        self._keeping.close()
+        answer = None
+        try:
+            answer = self._lines.ask(question, cancel)
+        finally:
+            if answer is None and self._editor is None:  # the line of the question is not ended
+                self._chat.output.aside("")
+            self._keeping.enter_context(self._typing_ahead(cancel))
+        if answer is None:  # it was a Ctrl+C, or Ctrl+D, and no signal
+            self._interrupts.hear(signal.SIGINT)
+        return answer
 
     def _see_return(self) -> None:
         """Go on below what a shell has written while this job was stopped."""

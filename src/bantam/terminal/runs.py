@@ -5,14 +5,14 @@ What a turn does not need is imported by the others where they need it.
 
 import os
 import sys
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from bantam.agent.agent import Agent, Surroundings
 from bantam.core.cancel import Cancel
-from bantam.core.config import Config, resolve, use_color
+from bantam.core.config import Config, resolve
 from bantam.core.errors import BantamError, ConfigError, ExitStatus
 from bantam.core.generators import drained
 from bantam.core.messages import has_answer
@@ -64,13 +64,19 @@ def _asking(
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return {}
     lines = PlainLines(sys.stdin.fileno(), sys.stderr)
-    color = use_color(config.color, os.environ, is_tty=True)
 
     def ask(question: str) -> str | None:
-        with clock.stopped():
-            return lines.ask(question, cancel)
+        answer = None
+        try:
+            with clock.stopped():
+                answer = lines.ask(question, cancel)
+        finally:
+            if answer is None:  # the line of the question is not ended
+                with suppress(OSError):  # it may be gone
+                    print(file=sys.stderr, flush=True)
+        return answer
 
-    return asking(config, log, store, sys.stderr.write, ask, color=color)
+    return asking(config, log, store, sys.stderr.write, ask)
 
 
 def undo(options: Options, cancel: Cancel) -> int:

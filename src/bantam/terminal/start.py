@@ -33,22 +33,23 @@ T = TypeVar("T", bound=Memory)
 class Clock:
     """Seconds, never going back; those in which a person is asked do not count."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float] = monotonic) -> None:
+        self._now = now
         self._stopped_at: float | None = None
         self._uncounted = 0.0
 
     def __call__(self) -> float:
         """Return the time."""
-        return (self._stopped_at or monotonic()) - self._uncounted
+        return (self._stopped_at or self._now()) - self._uncounted
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
         """Let no time go by."""
-        self._stopped_at = began = monotonic()
+        self._stopped_at = began = self._now()
         try:
             yield
         finally:
-            self._uncounted += monotonic() - began
+            self._uncounted += self._now() - began
             self._stopped_at = None
 
 
@@ -128,7 +129,7 @@ def store_of(surroundings: Surroundings, redaction: Redaction) -> Store:
 
 
 def asking(
-    config: Config, log: Memory, store: Store, write: "Write", ask_line: "AskLine", *, color: bool
+    config: Config, log: Memory, store: Store, write: "Write", ask_line: "AskLine"
 ) -> dict[str, Any]:
     """Return how an agent asks a person on a terminal about calls, if `config` wants it to."""
     if config.approve == "auto":
@@ -138,6 +139,7 @@ def asking(
     from bantam.terminal.asking import Asking
 
     kept = StoredAllowances(log, store.folder) if isinstance(log, Session) else None
+    color = use_color(config.color, os.environ, is_tty=True)
     return {"ask": Asking(write, ask_line, color=color), "allowances": kept}
 
 

@@ -129,42 +129,42 @@ def _summary(chat: Chat, cancel: Cancel) -> str:
 def _continue(chat: Chat, _: str, __: Cancel) -> None:
     if chat.project not in chat.store.ids():
         raise BantamError("this project has no session yet")
-    chat.load(chat.project)
-    _tell_loaded(chat)
+    _loaded(chat, chat.project)
 
 
 def _load(chat: Chat, argument: str, _: Cancel) -> None:
-    chat.load(chat.store.find(argument))
-    _tell_loaded(chat)
+    _loaded(chat, chat.store.find(argument))
 
 
-def _tell_loaded(chat: Chat) -> None:
+def _loaded(chat: Chat, name: str) -> None:
+    chat.load(name)
     chat.output.text(f"loaded {chat.log.id or 'a copy'}: {len(chat.log.messages)} messages")
 
 
 def _list(chat: Chat, _: str, __: Cancel) -> None:
     rows = [_row(chat, summary) for summary in chat.store.summaries()]
-    if not rows and chat.output.is_terminal:
+    if rows or not chat.output.is_terminal:
+        chat.output.table(("id", "changed", "messages", "summary"), rows)
+    else:
         chat.output.text("there are no sessions yet")
-        return
-    chat.output.table(("", "id", "changed", "messages", "summary"), rows)
 
 
 def _row(chat: Chat, summary: Summary) -> tuple[str, ...]:
-    """Return a line of the list; for programs its time is UTC (ISO 8601)."""
-    when = summary.when.isoformat(timespec="seconds")
-    if chat.output.is_terminal:
-        when = summary.when.astimezone().strftime("%Y-%m-%d %H:%M")
-    count = "?" if summary.count is None else str(summary.count)
+    """Return a line of the list; for programs a field is the mark, and the time UTC (ISO 8601)."""
+    mark = "*" if summary.id == chat.project else ""
+    count = str("?" if summary.count is None else summary.count)
     told = f"[{summary.fault}]" if summary.fault else summary.about.summary
-    return "*" if summary.id == chat.project else "", summary.id, when, count, told
+    if not chat.output.is_terminal:
+        return mark, summary.id, summary.when.isoformat(timespec="seconds"), count, told
+    when = summary.when.astimezone().strftime("%Y-%m-%d %H:%M")
+    return f"{mark} {summary.id}".strip(), when, count, told
 
 
 def _clear(chat: Chat, _: str, __: Cancel) -> None:
-    had_prompt = chat.has_prompt
+    is_kept = chat.has_prompt and not chat.options.no_session
     chat.clear()
-    kept = " The one before is stored; /list names it." if had_prompt else ""
-    chat.output.text(f"a new conversation.{'' if chat.options.no_session else kept}")
+    kept = " The one before is stored; /list names it." if is_kept else ""
+    chat.output.text(f"a new conversation.{kept}")
 
 
 # -- the conversation -------------------------------------------------------------------------

@@ -13,6 +13,9 @@ CODE := src tests scripts $(wildcard examples benchmarks)
 # The rooms in which every line and branch is tested.
 WHOLE := core model tools sessions agent
 
+# One more than processors: many tests wait for a terminal or a server.
+WORKERS = $(shell $(BIN)/python -c 'import os; print(1 + os.cpu_count())')
+
 comma := ,
 empty :=
 rooms := $(subst $(empty) $(empty),$(comma),$(WHOLE:%=src/bantam/%/*))
@@ -33,7 +36,7 @@ lint: .venv/ready
 
 test: .venv/ready
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest --numprocesses auto --dist worksteal
+	$(BIN)/coverage run -m pytest --numprocesses $(WORKERS) --dist worksteal
 	$(BIN)/coverage combine --quiet
 
 coverage: .venv/ready

@@ -613,6 +613,11 @@ def test_a_command_begins_a_line_and_its_result_names_it_or_the_first_line_of_a_
     ]
 
 
+def test_a_command_that_would_not_be_read_back_is_told_as_a_call() -> None:
+    rest = encoded(PROMPT, *step("Two.", (call("a\n\nb"), "\n\nexit: 0")))
+    assert rest[1]["content"] == 'Two.\n(called shell_exec with {"command": "a\\n\\nb"})'
+
+
 def test_a_here_document_that_ends_with_an_empty_line_keeps_it() -> None:
     rest = encoded(PROMPT, *step("", (call("cat <<''\nx\n"), "x")))
     assert rest[1] == said("assistant", "$ cat <<''\nx\n\n")

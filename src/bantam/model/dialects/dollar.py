@@ -180,17 +180,25 @@ def _told(message: Message, exchanges: Iterable[Exchange], remark: str) -> Itera
 def _written(prose: str, call: ToolCall) -> tuple[str, str]:
     """Return `prose` with `call` as text behind it, and the line that its result begins with."""
     begun = prose if not prose or prose.endswith("\n") else f"{prose}\n"
-    match parsed_arguments(call.arguments):
-        case {"command": str(command), **more} if call.name == _SHELL and not more:
-            end = "\n" if command.endswith("\n") else ""  # an empty last line is none without it
-            text = f"{begun}$ {command}{end}"
-            if _is_read_as(text, begun, command):
-                # Small models copy the title, so it is whole; but a long body stands right above,
-                # and again it would cost its tokens twice.
-                first, *others = command.split("\n")
-                return text, f"$ {command if len(others) < _TITLE_LINES else f'{first} …'}"
+    command = _command_of(call)
+    if command is not None:
+        end = "\n" if command.endswith("\n") else ""  # an empty last line is none without it
+        text = f"{begun}$ {command}{end}"
+        if _is_read_as(text, begun, command):
+            # Small models copy the title, so it is whole; but a long body stands right above, and
+            # again it would cost its tokens twice.
+            first, *others = command.split("\n")
+            return text, f"$ {command if len(others) < _TITLE_LINES else f'{first} …'}"
     arguments = " ".join(call.arguments.split("\n"))  # a line of its own
     return f"{begun}(called {call.name} with {arguments})", call.name
+
+
+def _command_of(call: ToolCall) -> str | None:
+    """Return the command that `call` runs, None if it is no call of the shell."""
+    arguments = parsed_arguments(call.arguments) or {}
+    command = arguments.get("command")
+    is_one = call.name == _SHELL and len(arguments) == 1 and isinstance(command, str)
+    return command if is_one else None
 
 
 def _is_read_as(text: str, prose: str, command: str) -> bool:

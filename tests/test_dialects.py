@@ -1,6 +1,8 @@
 """One loop, three dialects: whole agents against a scripted server, in process."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -760,3 +762,17 @@ def test_a_tool_that_is_not_allowed_is_not_there_in_blocks_either(tmp_path: Path
         results = ran(turn(agent))
     assert ["there is no tool" in result for result in results] == [True, True, False]
     assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize("last", ["", "auto", "none of ours"])
+def test_auto_begins_natively_whatever_a_session_says_that_is_no_dialect(last: str) -> None:
+    assert dialect_named("auto", last).name == "native"
+    assert isinstance(dialect_named("auto", last).without_tools(), str)
+
+
+def test_a_run_that_speaks_natively_starts_without_the_other_dialects() -> None:
+    code = "import sys, bantam.agent.agent; print([n for n in sys.modules if 'dialects.' in n])"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "dialects.native" in ran.stdout
+    assert "dollar" not in ran.stdout
+    assert "block" not in ran.stdout

@@ -149,6 +149,7 @@ class Agent:
         except BantamError as raised:
             error = raised
         text = self.log.messages[-1].content if stop is Stop.FINAL else ""
+        self._turns += 1
         if self._may_be_toolless():
             yield Notice(_TOOLLESS)
         self.log.finish()
@@ -226,7 +227,6 @@ class Agent:
 
         Some servers drop the tools in silence, where the model's template has no place for them.
         """
-        self._turns += 1
         native = self.config.dialect == "auto" and self._dialect.name == "native"
         return native and self._turns == _CALLS_MISSED and not has_calls(self.log.messages)
 

@@ -15,7 +15,6 @@ from bantam.core.errors import ModelError
 from bantam.core.events import Event, Notice, Replied
 from bantam.core.messages import Answer, Message, Role
 from bantam.model.dialects.dialect import Dialect, Tools
-from bantam.model.dialects.dollar import Dollar
 
 _MOST: Final = 2
 
@@ -36,7 +35,7 @@ class CorrectingModel:
             answer = yield from self._model.reply(messages, tools, cancel)
             if answer.correction is None or answer.fault:
                 return answer
-            if number == _MOST and self._dialect.name != Dollar.name:
+            if number == _MOST and self._dialect.name != "dollar":
                 yield Notice("the answer is taken as it is: nothing in it was run")
                 return replace(answer, correction=None)
             self._log.append(answer.message)

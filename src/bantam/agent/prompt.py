@@ -128,4 +128,4 @@ def _agents_files(working_directory: Path) -> tuple[Path, list[Path]]:
     depth = has_git.index(True) if True in has_git else 0
     paths = [folder / AGENTS_FILE for folder in reversed(folders[: depth + 1])]
     # Regular files alone: a FIFO of that name would block for ever.
-    return folders[depth], [path for path in paths if os.path.isfile(path)]  # noqa: PTH113  as above
+    return folders[depth], [path for path in paths if os.path.isfile(path)]  # noqa: PTH113  Path raises

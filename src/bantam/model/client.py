@@ -191,7 +191,7 @@ class Client:
         events = attempt.run(self._settings.timeout_s, self._catalogue, cancel)
         try:
             yield from _seen(events, view) if view else events
-        except BaseException:  # Ctrl+C and `close()` included: the tokens were used
+        except BaseException:  # Ctrl+C and `close()` too: the tokens were used, and are counted
             if attempt.answer is not None:
                 self._account(attempt.answer, sent)
             raise

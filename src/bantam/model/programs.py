@@ -175,7 +175,7 @@ def program_of(endpoint: str, folder: str) -> Program | None:
     scheme, _, rest = endpoint.partition("://")
     try:
         is_program = scheme.lower() == "run"
-        words = command_of(endpoint) if is_program else [os.path.expanduser(rest)]  # noqa: PTH111  text
+        words = command_of(endpoint) if is_program else [os.path.expanduser(rest)]  # noqa: PTH111  Path raises at ~nobody
     except ConfigError:
         return None
     found = which(words[0]) if is_program and words else None
@@ -217,7 +217,7 @@ def _digest(means: list[str], files: list[str]) -> str | None:
 def _hashed(name: str, most: int) -> tuple[bytes, int]:
     """Return the SHA-256 of a file, and its size; of a larger one than `most`, of its beginning."""
     digest, size = hashlib.sha256(), 0
-    with open(name, "rb", buffering=0) as file:  # noqa: PTH123  text
+    with open(name, "rb", buffering=0) as file:  # noqa: PTH123  it is text, as `isfile` has it
         while size <= most and (part := file.read(1 << 20)):
             digest.update(part)
             size += len(part)

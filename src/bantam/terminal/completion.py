@@ -58,7 +58,7 @@ def _paths(path: re.Match[str], folder: str) -> Iterator[Candidate]:
     parent, begun = os.path.split(plain if quoted is None else quoted)
     parent_now = os.path.join(folder, os.path.expanduser(parent))  # noqa: PTH111, PTH118  names are text here
     for name in _names(parent_now, begun):
-        found = os.path.join(parent, name)  # noqa: PTH118  as above
+        found = os.path.join(parent, name)  # noqa: PTH118  names are text here
         text = found
         if found.split() != [found] or quoted is not None:
             # A folder's name goes on.

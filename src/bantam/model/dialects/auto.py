@@ -7,21 +7,14 @@ else the model is asked what it meant, and one that can call is believed where m
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any, Final
 
 from bantam.core.messages import Answer, Message, has_calls
-from bantam.model.dialects.blockreader import read as reading_of
-from bantam.model.dialects.blocks import Blocks
 from bantam.model.dialects.dialect import Dialect, Tools, View
-from bantam.model.dialects.dollar import Dollar
 from bantam.model.dialects.native import Native
 
-_DIALECTS: Final[Mapping[str, Callable[[], Dialect]]] = MappingProxyType(
-    {"native": Native, "dollar": Dollar, "blocks": Blocks}
-)
 _CORRECTION: Final = (
     "(Nothing was run: your answer holds a `$ ` line or a marked block. To act, call a tool. If it "
     "was meant for the user, send your answer again with that part in a code fence.)"
@@ -30,7 +23,18 @@ _CORRECTION: Final = (
 
 def dialect_named(name: str, last: str = "") -> Dialect:
     """Return the dialect that the configuration names; `auto` goes on with the `last` one."""
-    return Auto(last) if name == "auto" else _DIALECTS[name]()
+    if name == "auto":
+        return Auto(last)
+    # Here, as below: most runs speak one dialect, and start sooner without the others.
+    if name == "dollar":
+        from bantam.model.dialects.dollar import Dollar
+
+        return Dollar()
+    if name == "blocks":
+        from bantam.model.dialects.blocks import Blocks
+
+        return Blocks()
+    return Native()
 
 
 class Auto:
@@ -38,7 +42,7 @@ class Auto:
 
     def __init__(self, last: str = "") -> None:
         """Begin with the dialect of that name, native if it is none."""
-        self.current: Dialect = _DIALECTS.get(last, Native)()
+        self.current = dialect_named("native" if last == "auto" else last)
         self._has_asked = False
 
     @property
@@ -64,14 +68,15 @@ class Auto:
 
     def without_tools(self) -> str | None:
         """Speak dollar from now on, which every model can."""
-        return self._change(Dollar(), "the endpoint takes no tools")
+        return self._change(dialect_named("dollar"), "the endpoint takes no tools")
 
     def _in_text(
         self, read: Answer, answer: Answer, history: Sequence[Message], tools: Tools
     ) -> Answer:
         """Return an answer without native calls as another dialect reads it, or as it is."""
         offered = {tool["function"]["name"] for tool in tools}
-        for dialect, ends in ((Blocks(), _ends_with_block), (Dollar(), _ends_with_command)):
+        for name, ends in (("blocks", _ends_with_block), ("dollar", _ends_with_command)):
+            dialect = dialect_named(name)
             other = dialect.decode(answer, history, tools)
             calls = [call for call in other.message.tool_calls if call.id not in other.refusals]
             if other.correction is not None or not any(call.name in offered for call in calls):
@@ -92,7 +97,9 @@ class Auto:
 
 
 def _ends_with_block(answer: Answer, _: Answer) -> bool:
-    return reading_of(answer.message.content).ends
+    from bantam.model.dialects.blockreader import read
+
+    return read(answer.message.content).ends
 
 
 def _ends_with_command(answer: Answer, read: Answer) -> bool:

@@ -95,7 +95,7 @@ class Dollar:
         self,
         answer: Answer,
         history: Sequence[Message],
-        tools: Tools,  # noqa: ARG002  as above
+        tools: Tools,  # noqa: ARG002  the shell is its one tool
     ) -> Answer:
         """Return `answer` with its command as a call, or with what is wrong with it.
 

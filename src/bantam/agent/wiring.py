@@ -19,13 +19,9 @@ from bantam.model.dialects.auto import dialect_named
 from bantam.model.dialects.dialect import Dialect
 from bantam.model.dialects.native import Native
 from bantam.model.origins import Key, urls
-from bantam.model.programs import RunTransport
-from bantam.model.replay import ReplayTransport
 from bantam.model.transports import HTTPTransport, Transport
-from bantam.tools.editing import edit_tool, planned_edit
 from bantam.tools.executors.local import LocalExecutor
 from bantam.tools.files import diff_of, planned, write_tool
-from bantam.tools.reading import read_tool
 from bantam.tools.shell import private_folder, shell_tool
 from bantam.tools.tool import Tool, Toolbox
 
@@ -69,6 +65,7 @@ def approval_for(
     # Here: what reads commands is much, and most runs do without.
     from bantam.agent.approval import AllowancesInMemory, Approval, Scene
     from bantam.agent.commands.place import Place
+    from bantam.tools.editing import planned_edit
 
     def diff(call: ToolCall) -> str:
         arguments = parsed_arguments(call.arguments) or {}
@@ -136,6 +133,9 @@ def transports_for(
 
 
 def _local_transport(config: Config) -> Transport:
+    from bantam.model.programs import RunTransport
+    from bantam.model.replay import ReplayTransport
+
     kinds: dict[str, Callable[[str], Transport]] = {"run": RunTransport, "replay": ReplayTransport}
     try:
         return kinds[config.endpoint.partition("://")[0].lower()](config.endpoint)
@@ -152,6 +152,17 @@ def toolbox_for(
     keep: Callable[[Change], None] | None,
 ) -> Toolbox:
     """Return the tools that `config` offers; `keep` is told of each change of a file."""
+
+    def edit_file() -> Tool:
+        from bantam.tools.editing import edit_tool
+
+        return edit_tool(executor, keep)
+
+    def read_file() -> Tool:
+        from bantam.tools.reading import read_tool
+
+        return read_tool(executor, output_limit=config.tool_output_limit)
+
     spill_folder = private_folder
     if not isinstance(executor, LocalExecutor):
         spill_folder = executor.spill_folder
@@ -163,10 +174,10 @@ def toolbox_for(
             spill_folder=spill_folder,
         ),
         "write_file": lambda: write_tool(executor, keep),
-        "edit_file": lambda: edit_tool(executor, keep),
-        "read_file": lambda: read_tool(executor, output_limit=config.tool_output_limit),
+        "edit_file": edit_file,
+        "read_file": read_file,
     }
     tools = [makers[name]() for name in config.tools]
     implied = {name for tool in config.tools for name in _IMPLIED.get(tool, ())} - {*config.tools}
-    unoffered = [makers[name]() for name in sorted(implied)]
+    unoffered = {name: makers[name] for name in implied}
     return Toolbox(tools, Profile(config.sanitize), secrets, unoffered)

@@ -21,12 +21,11 @@ from bantam.model.jsontext import parsed
 _MESSAGE_LIMIT: Final = 500
 # Behind these many characters no server names a cause.
 _WORDS_LIMIT: Final = 4000
-_PAGE: Final = re.compile(r"<[!?a-z]", re.IGNORECASE)
-_TITLE: Final = re.compile(r"<(title|h1)\b[^>]*>(.*?)</\1", re.IGNORECASE | re.DOTALL)
-_TAG: Final = re.compile(r"<[^>]*>")
-_TEMPLATE: Final = re.compile(
-    r"jinja|chat.?template|template error|roles must alternate", re.IGNORECASE
-)
+# Texts, as `re` compiles them when one is first searched for: most runs see no failure.
+_PAGE: Final = r"(?i)<[!?a-z]"
+_TITLE: Final = r"(?is)<(title|h1)\b[^>]*>(.*?)</\1"
+_TAG: Final = r"<[^>]*>"
+_TEMPLATE: Final = r"(?i)jinja|chat.?template|template error|roles must alternate"
 # Where a server names the member of the request that it speaks of: OpenAI, Google, FastAPI.
 _NAMING: Final = ("param", "field", "loc")
 # Where it shows what it got: the user's words, not its own.
@@ -76,7 +75,7 @@ class Failure:
     @property
     def will_recur(self) -> bool:
         """Whether an error page or a chat template spoke: it will say the same nine times over."""
-        return self.is_page or bool(_TEMPLATE.search(self.words))
+        return self.is_page or bool(re.search(_TEMPLATE, self.words))
 
     def without(self, secrets: Redaction) -> "Failure":
         """Return the same without secrets: some servers say the key that they refuse."""
@@ -105,7 +104,7 @@ class AttemptFailed(ModelError):
 def rejection(status: int, reason: str, headers: Mapping[str, str], body: bytes) -> Failure:
     """Return what an error response says. `headers` has lower-case names."""
     text = body.decode("utf-8-sig", "replace").strip()
-    is_page = _PAGE.match(text) is not None
+    is_page = re.match(_PAGE, text) is not None
     said = (
         _page_title(text[:_WORDS_LIMIT])
         if is_page
@@ -185,8 +184,8 @@ def _page_title(page: str) -> str:
     """Return what an HTML page is called, else its first words."""
     from html import unescape
 
-    found = _TITLE.search(page)
-    return " ".join(unescape(_TAG.sub(" ", found[2] if found else page)).split())
+    found = re.search(_TITLE, page)
+    return " ".join(unescape(re.sub(_TAG, " ", found[2] if found else page)).split())
 
 
 def _is_binary(text: str) -> bool:

@@ -32,7 +32,7 @@ KNOWN_HOSTS: Final = frozenset(
 _OPENAI: Final = "https://api.openai.com"
 _VARIABLE: Final = "OPENAI_API_KEY"
 _USERS_WORD: Final = ("-o", "/cfg", "default")  # sources that no folder brings along
-_ABSOLUTE: Final = re.compile(r"\w+://[/~]")
+_ABSOLUTE: Final = r"\w+://[/~]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def _is_origin(word: str, name: str) -> bool:
 
 def _can_be_named(name: str) -> bool:
     """Whether `name` means the same in every folder; `run://./model.sh` is another each time."""
-    return name.startswith("http") or _ABSOLUTE.match(name) is not None
+    return name.startswith("http") or re.match(_ABSOLUTE, name) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,16 +21,13 @@ LIMITS: Final = ("max_tokens", "max_completion_tokens")
 _OURS: Final = frozenset(
     {"role", "content", "tool_calls", "tool_call_id", "id", "type", "function"}
 )
-_REASONING: Final = re.compile(
-    r"reasoning_(content|details)|(reasoning|thinking) (content|field|blocks?)", re.IGNORECASE
-)
-_WANTED_BACK: Final = re.compile(
-    r"(passed|sent|given) back|missing|required|without"
+_REASONING: Final = r"(?i)reasoning_(content|details)|(reasoning|thinking) (content|field|blocks?)"
+_WANTED_BACK: Final = (
+    r"(?i)(passed|sent|given) back|missing|required|without"
     r"|(must|has to|have to|needs? to|should) (be (passed|sent|provided|included|present|set)"
-    r"|include|contain|have)",
-    re.IGNORECASE,
+    r"|include|contain|have)"
 )
-_BAD_ASSISTANT: Final = re.compile(r"content\W+or\W+tool_calls", re.IGNORECASE)
+_BAD_ASSISTANT: Final = r"(?i)content\W+or\W+tool_calls"
 
 
 @dataclass(slots=True)
@@ -104,7 +101,9 @@ def _echo(
     quirks: Quirks, failure: Failure, _: Mapping[str, Any], history: Sequence[Message]
 ) -> str | None:
     said = failure.words
-    if not (_REASONING.search(said) and _WANTED_BACK.search(said)) or refused_members(failure):
+    if not (re.search(_REASONING, said) and re.search(_WANTED_BACK, said)) or refused_members(
+        failure
+    ):
         return None
     if "reasoning_content" not in quirks.withheld or not any(m.reasoning for m in history):
         return None
@@ -139,7 +138,7 @@ def _leave_out(
     quirks: Quirks, failure: Failure, _: Mapping[str, Any], history: Sequence[Message]
 ) -> str | None:
     said = [message for message in history if message.role is Role.ASSISTANT]
-    if not said or not _BAD_ASSISTANT.search(failure.words):
+    if not said or not re.search(_BAD_ASSISTANT, failure.words):
         return None
     # Its results go too: `repaired` drops an answer without its call.
     quirks.left_out = [said[-1]]

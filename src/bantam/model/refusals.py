@@ -38,10 +38,9 @@ _FILL = (
     r"|supplied|provided|given|found|received|in))*"
 )
 _EXTRA = r"extra\s+(?:inputs?|fields?)"
-_UNWANTED: Final = re.compile(
-    rf"{_NOT}|{_DOES_NOT}|unrecogni[sz]ed|extraneous|{_EXTRA}|extra_forbidden|value_error\.extra"
-    r"|forbidden|only\s+the\s+default",
-    re.IGNORECASE,
+_UNWANTED: Final = (
+    rf"(?i){_NOT}|{_DOES_NOT}|unrecogni[sz]ed|extraneous|{_EXTRA}|extra_forbidden|value_error\.extra"
+    r"|forbidden|only\s+the\s+default"
 )
 _SENTENCES: Final = (
     # Unsupported parameter: 'x' ...; Unknown name "x": ...; unexpected keyword argument 'x'
@@ -85,27 +84,28 @@ _SENTENCES: Final = (
     rf"(?P<names>{_QUOTED})\s+and\s+{_QUOTED}\s+(?:cannot|may\s+not|must\s+not)\s+both\b",
 )
 # Pydantic's errors as Python shows them: {'type': 'extra_forbidden', 'loc': ('body', 'x'), ...}
-_SHOWN_PLACE: Final = re.compile(r"extra_forbidden['\"],\s*['\"]loc['\"]:\s*[(\[]([^)\]]*)[)\]]")
+_SHOWN_PLACE: Final = r"extra_forbidden['\"],\s*['\"]loc['\"]:\s*[(\[]([^)\]]*)[)\]]"
 
 
 def refused_members(failure: Failure) -> list[str]:
     """Return the paths that `failure` refuses, in its order: `temperature`, `messages.2.name`."""
-    found = [named.path for named in failure.named if _UNWANTED.search(named.words)]
-    found += [_dotted(match[1].replace(",", ".")) for match in _SHOWN_PLACE.finditer(failure.words)]
+    found = [named.path for named in failure.named if re.search(_UNWANTED, named.words)]
+    found += [
+        _dotted(match[1].replace(",", ".")) for match in re.finditer(_SHOWN_PLACE, failure.words)
+    ]
     return list(dict.fromkeys([*found, *_named_in_sentences(failure.words)]))
 
 
 # Ollama; OpenRouter; vLLM and llama.cpp, started without what they need for it; others.
-_TOOLLESS: Final = re.compile(
-    rf"(?:{_DOES_NOT}|no\s+(?:endpoints?|providers?|models?)\b[^.]{{0,40}}\bsupport(?:s|ing)?"
+_TOOLLESS: Final = (
+    rf"(?i)(?:{_DOES_NOT}|no\s+(?:endpoints?|providers?|models?)\b[^.]{{0,40}}\bsupport(?:s|ing)?"
     r"|without\s+support\s+for)"
     r"\s+(?:the\s+)?(?:use\s+of\s+)?['\"`]?(?:tools?|functions?)\b"
     r"|\b(?:tools?|functions?)[\s_-]+(?:use|calls?|calling|choice)['\"`]?(?:\s+\w+){0,3}?"
     rf"\s+(?:is|are)\s+(?:currently\s+)?(?:{_NOT}|not\s+enabled|disabled)"
     r"|\btools['\"`]?\s+(?:parameter|field|param)s?\s+(?:is\s+)?(?:unsupported|not\s+supported)"
     r"|['\"`]tools['\"`][^.]{0,20}\bfeature\s+(?:is\s+)?(?:unavailable|not\s+available)"
-    r"|tool\s+choice\s+requires|\btools\b[^.]{0,20}\brequires?\s+(?:the\s+)?--jinja",
-    re.IGNORECASE,
+    r"|tool\s+choice\s+requires|\btools\b[^.]{0,20}\brequires?\s+(?:the\s+)?--jinja"
 )
 
 
@@ -114,7 +114,9 @@ def refuses_tools(failure: Failure) -> bool:
     if failure.status is None or not 400 <= failure.status <= 501:
         return False
     whole = {"tools", "tool_choice", "functions"}
-    return bool(_TOOLLESS.search(failure.words)) or not whole.isdisjoint(refused_members(failure))
+    return bool(re.search(_TOOLLESS, failure.words)) or not whole.isdisjoint(
+        refused_members(failure)
+    )
 
 
 def _named_in_sentences(words: str) -> Iterator[str]:

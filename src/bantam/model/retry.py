@@ -28,31 +28,27 @@ _SECOND_WAIT_MORE_S: Final = 0.2
 
 # A 429 says either "the money is gone" or "not so fast", often with words of both: Gemini's rate
 # limit speaks of quota and billing, OpenAI's of adding a payment method. The first row is never
-# said of a rate, the second is only where no rate is spoken of.
-_SURELY_SPENT: Final = re.compile(
-    r"insufficient.?(quota|balance|credit|fund)|credit balance|(out of|no|used up).{0,9} credits?\b"
-    r"|(billing|spend(ing)?|usage).?(hard.?)?limit",
-    re.IGNORECASE,
+# said of a rate, the second is only where no rate is spoken of. (Texts, as `re` compiles them when
+# one is first searched for: most runs see no failure.)
+_SURELY_SPENT: Final = (
+    r"(?i)insufficient.?(quota|balance|credit|fund)|credit balance"
+    r"|(out of|no|used up).{0,9} credits?\b|(billing|spend(ing)?|usage).?(hard.?)?limit"
 )
-_SPENT: Final = re.compile(r"quota|credit|billing|payment|balance|recharge", re.IGNORECASE)
-_RATE: Final = re.compile(
-    r"per.?(second|minute|min|hour)(?![a-z])|rate.?limit|too many|throttl|check quota|\b[RT]PM\b"
-    r"|(retry|try again) (in|after|later|shortly)",
-    re.IGNORECASE,
+_SPENT: Final = r"(?i)quota|credit|billing|payment|balance|recharge"
+_RATE: Final = (
+    r"(?i)per.?(second|minute|min|hour)(?![a-z])|rate.?limit|too many|throttl|check quota"
+    r"|\b[RT]PM\b|(retry|try again) (in|after|later|shortly)"
 )
 # An allowance of a day comes back, but not within the waits here.
-_DAILY: Final = re.compile(
-    r"(per|every|each).?(day|week|month)(?![a-z])|daily|monthly", re.IGNORECASE
-)
-_SOON: Final = re.compile(r"(retry|try again) (in|after)\b", re.IGNORECASE)
+_DAILY: Final = r"(?i)(per|every|each).?(day|week|month)(?![a-z])|daily|monthly"
+_SOON: Final = r"(?i)(retry|try again) (in|after)\b"
 _RETRY_AFTER: Final = ("retry-after", "llm_provider-retry-after")
 _RETRY_AFTER_MS: Final = "retry-after-ms"
-_OVERFLOW: Final = re.compile(
-    r"context.?(length|window|size)|maximum (context|prompt)|too many (input )?tokens"
+_OVERFLOW: Final = (
+    r"(?i)context.?(length|window|size)|maximum (context|prompt)|too many (input )?tokens"
     r"|(prompt|input) is too (long|large)|token count.{0,40}exceeds|maximum model length"
     r"|exceeds the (available context|maximum number of (input )?tokens|model's (context|input))"
-    r"|reduce the length|request too large",
-    re.IGNORECASE,
+    r"|reduce the length|request too large"
 )
 
 
@@ -60,9 +56,8 @@ class PromptTooLong(ModelError):
     """The endpoint says that the prompt does not fit the model's window."""
 
 
-_NO_TOOLS: Final = re.compile(
-    r"(not|n't) (currently )?(support|allow)\w* (\w+ )?(tool|function)|tools? (is|are) not",
-    re.IGNORECASE,
+_NO_TOOLS: Final = (
+    r"(?i)(not|n't) (currently )?(support|allow)\w* (\w+ )?(tool|function)|tools? (is|are) not"
 )
 
 
@@ -103,18 +98,18 @@ def _is_spent(failure: Failure) -> bool:
     if failure.status not in (429, None):  # in a stream words stand for the number
         return False
     words = failure.words
-    if _SURELY_SPENT.search(words):
+    if re.search(_SURELY_SPENT, words):
         return True
-    if _is_told_when(failure) or _DAILY.search(words):
+    if _is_told_when(failure) or re.search(_DAILY, words):
         return False
-    return bool(_SPENT.search(words)) and not _RATE.search(words)
+    return bool(re.search(_SPENT, words)) and not re.search(_RATE, words)
 
 
 def _is_for_the_day(failure: Failure) -> bool:
     """Whether a 429 is about a day's or month's allowance, and says of no sooner time."""
-    if failure.status != 429 or _is_told_when(failure) or _SOON.search(failure.words):
+    if failure.status != 429 or _is_told_when(failure) or re.search(_SOON, failure.words):
         return False
-    return bool(_DAILY.search(failure.words))
+    return bool(re.search(_DAILY, failure.words))
 
 
 def _is_told_when(failure: Failure) -> bool:
@@ -123,7 +118,7 @@ def _is_told_when(failure: Failure) -> bool:
 
 def is_overflow(failure: Failure) -> bool:
     """Whether the server says that the prompt does not fit the model's window."""
-    return failure.status in _MAY_BE_OVERFLOW and bool(_OVERFLOW.search(failure.words))
+    return failure.status in _MAY_BE_OVERFLOW and bool(re.search(_OVERFLOW, failure.words))
 
 
 def retry_after_s(headers: Mapping[str, str], now: datetime) -> float | None:
@@ -197,7 +192,7 @@ def _hint(failure: Failure, url: str) -> str:
         model = "does it have the model that is set? And " if has_model else ""
         path = "does the endpoint end as its documentation says, often in /v1, and only once?"
         return f"tried {url}: {model}{path}"
-    if _NO_TOOLS.search(failure.words):
+    if re.search(_NO_TOOLS, failure.words):
         return "Bantam needs a model that can call tools (llama.cpp: --jinja)"
     if is_overflow(failure):
         hint = "the conversation is longer than the model's context window: start a new one"

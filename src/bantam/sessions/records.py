@@ -37,11 +37,11 @@ class Kind(StrEnum):
     UNDONE = "undone"
 
 
-_HEAD: Final = re.compile(
+_HEAD: Final = (
     rb'\{"sum": "([0-9a-f]{8})", ()"number": ([0-9]{1,15}), "turn": ([0-9]{1,15}), "(%s)": '
     % "|".join(Kind).encode()
 )
-_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+_DIGEST: Final = r"[0-9a-f]{64}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class Record:
 
 def parsed(line: bytes) -> Record | None:
     """Return the record of a line without its end; None for one that is damaged."""
-    head = _HEAD.match(line)
+    head = re.match(_HEAD, line)
     if head is None or crc32(memoryview(line)[head.start(2) :]) != int(head[1], 16):
         return None
     return Record(int(head[3]), int(head[4]), Kind(head[5].decode()), line)
@@ -195,11 +195,11 @@ def _change(fields: dict[str, Any], removed: object) -> Change | None:
             pass
         case _:
             return None
-    if not (_DIGEST.fullmatch(after) and _is_count(offset) and _is_count(added)):
+    if not (re.fullmatch(_DIGEST, after) and _is_count(offset) and _is_count(added)):
         return None
     kept = b64decode(removed, validate=True) if isinstance(removed, str) else None
     if before:
-        is_one = _DIGEST.fullmatch(before) and _is_count(mode) and mode <= PERMISSIONS
+        is_one = re.fullmatch(_DIGEST, before) and _is_count(mode) and mode <= PERMISSIONS
     else:  # where no file was, there was nothing to delete, and no place but the start
         is_one = (mode, offset, kept) == (None, 0, b"")
     return (

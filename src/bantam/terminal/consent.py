@@ -8,7 +8,7 @@ is too long to be seen whole is not put at all.
 
 import sys
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from bantam.agent.agent import Surroundings
 from bantam.core.cancel import Cancel
@@ -26,11 +26,13 @@ from bantam.model.origins import (
     is_trusted,
     is_unencrypted,
 )
-from bantam.model.programs import Program, program_of
 from bantam.sessions.store import home_of
-from bantam.sessions.trust import Answers, TrustFile
 from bantam.terminal.inputs import PlainLines
 from bantam.terminal.screen import complain, one_line
+
+if TYPE_CHECKING:
+    from bantam.model.programs import Program
+    from bantam.sessions.trust import TrustFile
 
 _LONGEST: Final = 800  # characters: ten lines of a screen of 80x24
 _FOR_THIS_RUN: Final = "this answer holds for this run alone"
@@ -104,7 +106,6 @@ class _Consent:
         self._config = config
         self._environ = surroundings.environ
         self._folder = str(surroundings.working_directory)
-        self._file = TrustFile(home_of(surroundings.environ))
         self._name = origin(config.endpoint)
         self._program: Program | None = None
 
@@ -114,9 +115,11 @@ class _Consent:
 
     def recall(self) -> None:
         """Take what was answered in other runs."""
-        answers = self._file.read(complain)
+        answers = self._file().read(complain)
         names = self.accepted.names | answers.origins
         if not host_of(self._config.endpoint):
+            from bantam.model.programs import program_of
+
             # Once: what is asked about is what is kept, whatever becomes of the file meanwhile.
             self._program = program_of(self._config.endpoint, self._folder)
             if self._program and self._program.digest in answers.programs:
@@ -152,7 +155,7 @@ class _Consent:
             if answer is not None:
                 keys = {self._name: answer}
                 self.accepted = replace(self.accepted, keys={**self.accepted.keys, **keys})
-                self._keep(Answers(keys=keys))
+                self._keep(keys=keys)
         elif self._goes_open() and ask(f"Send your api_key to {self._name}? [y/N] "):
             self.accept_endpoint()
 
@@ -160,9 +163,9 @@ class _Consent:
         """Accept the endpoint, and keep that; what cannot be kept is told."""
         self.accepted = replace(self.accepted, names=self.accepted.names | {self._name})
         if host_of(self._config.endpoint):
-            self._keep(Answers(frozenset({self._name})))
+            self._keep(origins=frozenset({self._name}))
         elif self._program and self._program.digest:
-            self._keep(Answers(programs={self._program.digest: self._program.path}))
+            self._keep(programs={self._program.digest: self._program.path})
         else:
             complain(f"{_FOR_THIS_RUN}: its files cannot be told from others")
 
@@ -177,14 +180,22 @@ class _Consent:
     def _goes_open(self) -> bool:
         return goes_open(self._config, self._key(), self._environ, self.accepted)
 
-    def _keep(self, answers: Answers) -> None:
+    def _file(self) -> "TrustFile":
+        # Here: most endpoints wait for no answer.
+        from bantam.sessions.trust import TrustFile
+
+        return TrustFile(home_of(self._environ))
+
+    def _keep(self, **answers: Any) -> None:
+        from bantam.sessions.trust import Answers
+
         try:
-            self._file.add(answers)
+            self._file().add(Answers(**answers))
         except OSError as error:
             complain(f"{_FOR_THIS_RUN}: {error.filename}: {why_of(error)}")
 
 
-def _what_it_does(name: str, program: Program) -> str:
+def _what_it_does(name: str, program: "Program") -> str:
     """Return what a program, or a recording, is used for, in words of a question."""
     what = program.command + (f" (a link to {program.target})" if program.target else "")
     if name.lower().startswith("run:"):

@@ -16,7 +16,7 @@ from bantam.tools.closest import closest
 from bantam.tools.lines import Starts, bare, end_of, lines_of, shared
 from bantam.tools.matching import Pair, Place, Way, fitting, shift_of, stripped
 
-_OPENER: Final = re.compile("<{7,}")
+_OPENER: Final = "<{7,}"
 _MOST_PLACES: Final = 10  # that an error names
 
 
@@ -35,7 +35,7 @@ def pairs_in(text: str) -> tuple[list[tuple[str, str]], int]:
     replacement: list[str] | None = None  # None: the divider is yet to come
     for line in (each.removesuffix("\r") for each in text.removeprefix("\ufeff").split("\n")):
         marker = line.rstrip(" \t")
-        opener = _OPENER.match(line)
+        opener = re.match(_OPENER, line)
         # The very opener of a pair that is open: that one lacks its end.
         if opener and (not begin or marker == begin):
             dropped += bool(begin)

@@ -34,7 +34,7 @@ _MOST_DIFFED_BYTES: Final = 1 << 18
 _MOST_COMPARISONS: Final = 1 << 20
 _CONTEXT_LINES: Final = 3
 # More than one byte of UTF-8 (RFC 3629 section 3).
-_WIDE_CHARACTER: Final = re.compile(
+_WIDE_CHARACTER: Final = (
     rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}"
 )
 
@@ -202,7 +202,7 @@ def _notes(splice: Splice) -> list[str]:
 def _inside_character(file: BinaryIO, at: int) -> bool:
     start = max(0, at - 3)  # a character has at most 4 bytes
     file.seek(start)
-    wide = _WIDE_CHARACTER.finditer(file.read(at - start + 3))
+    wide = re.finditer(_WIDE_CHARACTER, file.read(at - start + 3))
     return any(start + match.start() < at < start + match.end() for match in wide)
 
 

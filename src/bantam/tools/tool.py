@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 from bantam.core.cancel import Cancel
@@ -141,13 +142,15 @@ class Toolbox:
         tools: Sequence[Tool],
         profile: Profile = Profile.TEXT,
         secrets: Iterable[str | None] = (),
-        unoffered: Sequence[Tool] = (),
+        unoffered: Mapping[str, Callable[[], Tool]] = MappingProxyType({}),
     ) -> None:
         """Offer `tools`; no value of `secrets` stands in what they tell.
 
-        `unoffered`: tools that the API is not told of, and that can be called all the same.
+        `unoffered`: what makes tools that the API is not told of, and that can be called all the
+        same. Most runs call none.
         """
-        self._tools = {tool.name: tool for tool in (*tools, *unoffered)}
+        self._tools = {tool.name: tool for tool in tools}
+        self._unoffered = unoffered
         self._profile = profile
         self._redaction = Redaction(secrets)
         self.specs: list[dict[str, Any]] = [tool.spec for tool in tools]
@@ -159,7 +162,7 @@ class Toolbox:
         the arguments where these did not parse.
         """
         quote = quoted_arguments(call.arguments)
-        tool = self._tools.get(call.name)
+        tool = self._named(call.name)
         if tool is None:
             known = ", ".join(self._tools[s["function"]["name"]].form for s in self.specs)
             what = f"there is no tool {_quoted(call.name)}"
@@ -199,6 +202,11 @@ class Toolbox:
         redacted = self._redaction.text
         files = tuple(replace(file, diff=redacted(file.diff)) for file in result.files)
         return replace(result, text=_with_notes(redacted(text), notes), files=files)
+
+    def _named(self, name: str) -> Tool | None:
+        if name in self._unoffered and name not in self._tools:
+            self._tools[name] = self._unoffered[name]()
+        return self._tools.get(name)
 
     def _live(self, running: Generator[str, None, Result]) -> Generator[str, None, Result]:
         screen, redaction = ScreenFilter(), RedactionFilter(self._redaction)

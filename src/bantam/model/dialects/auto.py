@@ -75,7 +75,12 @@ class Auto:
     ) -> Answer:
         """Return an answer without native calls as another dialect reads it, or as it is."""
         offered = {tool["function"]["name"] for tool in tools}
-        for name, ends in (("blocks", _ends_with_block), ("dollar", _ends_with_command)):
+        for name, sign, ends in (
+            ("blocks", "**", _ends_with_block),
+            ("dollar", "$ ", _ends_with_command),
+        ):
+            if sign not in answer.message.content:
+                continue
             dialect = dialect_named(name)
             other = dialect.decode(answer, history, tools)
             calls = [call for call in other.message.tool_calls if call.id not in other.refusals]

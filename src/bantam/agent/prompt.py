@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from bantam.core.text import Profile, removed_note, sanitized, sanitized_output
 
@@ -66,8 +66,7 @@ def _in_a_line(path: str) -> str:
     return sanitized(path, Profile.STRICT)[0].replace("\n", " ")
 
 
-@dataclass(frozen=True, slots=True)
-class Agents:
+class Agents(NamedTuple):
     """The text of the AGENTS.md files for the prompt, and what there is to say about them."""
 
     text: str

@@ -13,7 +13,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from bantam.core import kinds
 from bantam.core.endpoints import hidden_in
@@ -122,8 +122,7 @@ class Config:
     file_endpoint: str = _ENDPOINT
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(NamedTuple):
     """One row of the table."""
 
     name: str

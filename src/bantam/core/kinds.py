@@ -8,8 +8,7 @@ import json
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from bantam.core.endpoints import origin
 
@@ -33,8 +32,7 @@ _SWITCH: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(NamedTuple):
     """The values an option takes: `read` makes one from text.
 
     Or it raises ValueError, whose message, if it has one, says more than `expected` does and

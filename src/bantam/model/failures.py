@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from bantam.core.errors import BantamError, ModelError
 from bantam.core.redaction import Redaction
@@ -43,8 +43,7 @@ class Kind(Enum):
     FINAL = auto()  # repeating cannot help
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(NamedTuple):
     """A member of the request that the server names, `messages.3.content`, and what it says."""
 
     path: str

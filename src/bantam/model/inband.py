@@ -5,8 +5,7 @@ other and in JSON inside text (OpenRouter's `metadata.raw`), all end as one line
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from bantam.model.jsontext import parsed
 
@@ -33,8 +32,7 @@ _CODES: Final = {
 _LONGEST: Final = 1000  # characters; some providers send a whole page
 
 
-@dataclass(frozen=True, slots=True)
-class Reported:
+class Reported(NamedTuple):
     """An error as the endpoint reports it: one line of words, and the HTTP status if it has one.
 
     `codes` are the words that it calls the error by.

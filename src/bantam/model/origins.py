@@ -9,7 +9,7 @@ asks and what is remembered is decided above; here are the rules alone.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
 from bantam.core.config import Config, place_of
@@ -35,8 +35,7 @@ _USERS_WORD: Final = ("-o", "/cfg", "default")  # sources that no folder brings 
 _ABSOLUTE: Final = r"\w+://[/~]"
 
 
-@dataclass(frozen=True, slots=True)
-class URLs:
+class URLs(NamedTuple):
     """Where the requests of an http(s) endpoint go."""
 
     chat: str
@@ -131,8 +130,7 @@ def _can_be_named(name: str) -> bool:
     return name.startswith("http") or re.match(_ABSOLUTE, name) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(NamedTuple):
     """The bearer key of a run, where it comes from, and what there is to say about it.
 
     `withheld`: OPENAI_API_KEY is left out since nobody has said whether it may go there.

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from bantam.core.cancel import Inbox
 from bantam.model.compression import inflated
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     import httpx
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(NamedTuple):
     """The start of an answer; header names in lower case."""
 
     status: int

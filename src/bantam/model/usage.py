@@ -5,8 +5,7 @@ for the other is wrong. Null, words, negative numbers and the like are not repor
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 # Each row is one provider's way to say it: the first name must be there, the others add to it.
 _PROMPT: Final = (
@@ -33,8 +32,7 @@ _LONGEST_COUNT: Final = 12  # digits
 _DETAILS: Final = ("prompt_tokens_details", "input_tokens_details")
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(NamedTuple):
     """Tokens of one request; None where the provider does not say. `prompt` includes `cached`."""
 
     prompt: int | None

@@ -20,7 +20,7 @@ from base64 import b64decode, b64encode
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from zlib import crc32
 
 from bantam.core.changes import PERMISSIONS, Change
@@ -44,8 +44,7 @@ _HEAD: Final = (
 _DIGEST: Final = r"[0-9a-f]{64}"
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """What is to be written of a turn; `removed` are bytes of a write."""
 
     turn: int
@@ -72,8 +71,7 @@ def written(turn: int, change: Change) -> Entry:
     return Entry(turn, Kind.WRITE, fields, removed)
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """A line, without its end, whose sum is right."""
 
     number: int

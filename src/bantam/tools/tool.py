@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from bantam.core.cancel import Cancel
 from bantam.core.errors import ToolError
@@ -36,8 +36,7 @@ _NAME_CHARACTERS: Final = 100
 _PATH_CHARACTERS: Final = 300
 
 
-@dataclass(frozen=True, slots=True)
-class Exit:
+class Exit(NamedTuple):
     """How a command ended: 128+n for signal n, 124 when it was killed at its time-out."""
 
     code: int
@@ -62,8 +61,7 @@ class Executor(Protocol):
         """Return the file that `path` means, `~` expanded. Raises OutsideWorkspace."""
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(NamedTuple):
     """What a tool did. `text` goes to the model, sanitised by the toolbox."""
 
     text: str
@@ -201,7 +199,7 @@ class Toolbox:
         # After the sanitising: a key is whole again once what was hidden in it is gone.
         redacted = self._redaction.text
         files = tuple(replace(file, diff=redacted(file.diff)) for file in result.files)
-        return replace(result, text=_with_notes(redacted(text), notes), files=files)
+        return result._replace(text=_with_notes(redacted(text), notes), files=files)
 
     def _named(self, name: str) -> Tool | None:
         if name in self._unoffered and name not in self._tools:

@@ -14,11 +14,10 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Thread
-from typing import Final
+from typing import Final, NamedTuple
 
 from bantam.core.cancel import Cancel, Inbox
 from bantam.core.errors import ToolError
@@ -50,8 +49,7 @@ _REST_S: Final = 1.0  # for what a killed command left in its pipe, and for its 
 _Chunks = Inbox[bytes | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Prefix:
+class Prefix(NamedTuple):
     """What stands before a shell's own arguments: a program that starts the shell and ends with it.
 
     It gets the descriptors `fds`, and has put the shell into a session of its own.

@@ -806,7 +806,7 @@ class Calls:
 )
 def test_twice_the_text_is_twice_the_work(part: str) -> None:
     done = []
-    for size in (12_000, 24_000):
+    for size in (4_000, 8_000):
         parts = parts_of(part * (size // len(part)), 20)
         calls = Calls()
         sys.setprofile(calls)
@@ -815,7 +815,7 @@ def test_twice_the_text_is_twice_the_work(part: str) -> None:
         finally:
             sys.setprofile(None)
         done.append(calls.number)
-    assert done[1] < 2.2 * done[0]
+    assert done[1] < 2.07 * done[0]  # a square in it that is still small here as well
 
 
 @pytest.mark.parametrize("links", [False, True])

@@ -11,13 +11,13 @@ TOOLS = [{"type": "function"}]
 def test_a_body_has_its_members_in_a_fixed_order() -> None:
     body = request_body(
         "m",
-        {"tools": TOOLS, "messages": MESSAGES, "tool_choice": "none"},
+        {"tools": TOOLS, "tool_choice": "none"},
         stream=True,
         options={"top_p": 0.9, "stop": ["END"], "temperature": 0.7, "a": None},
     )
     assert list(body.items()) == [
         ("model", "m"),
-        ("messages", MESSAGES),
+        ("messages", []),
         ("tools", TOOLS),
         ("tool_choice", "none"),
         ("stream", True),
@@ -30,16 +30,21 @@ def test_a_body_has_its_members_in_a_fixed_order() -> None:
 
 
 def test_a_body_that_is_not_streamed_has_no_stream_options_and_no_empty_tools() -> None:
-    encoded = {"messages": MESSAGES, "tools": []}
-    body = request_body("m", encoded, stream=False, options={})
-    assert body == {"model": "m", "messages": MESSAGES, "stream": False}
+    body = request_body("m", {"tools": []}, stream=False, options={})
+    assert body == {"model": "m", "messages": [], "stream": False}
 
 
 def test_options_never_replace_another_member() -> None:
-    options = {"messages": [], "model": "x", "stream": False, "top_p": 1}
-    body = request_body("m", {"messages": MESSAGES}, stream=True, options=options)
-    assert (body["model"], body["messages"], body["stream"]) == ("m", MESSAGES, True)
+    options = {"messages": MESSAGES, "model": "x", "stream": False, "top_p": 1}
+    body = request_body("m", {}, stream=True, options=options)
+    assert (body["model"], body["messages"], body["stream"]) == ("m", [], True)
     assert body["top_p"] == 1
+
+
+def test_encoded_messages_take_their_place_whatever_else_there_is() -> None:
+    others = {"model": '"messages":[]', "messages": [], "metadata": {"messages": []}}
+    item = serialised(MESSAGES[0])
+    assert serialised(others, item) == serialised({**others, "messages": MESSAGES})
 
 
 def test_bytes_are_stable_compact_utf8_without_surrogates() -> None:

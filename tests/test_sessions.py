@@ -689,7 +689,7 @@ def test_a_session_that_is_being_written_is_always_whole(tmp_path: Path, home: P
     with start(str(home), cwd=tmp_path, program=(sys.executable, "-c", writing)) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"0\n"
-        for _ in range(200):
+        for _ in range(80):
             (summary,) = store.summaries()
             messages = store.stored("busy").conversation.messages
             assert summary.fault == ""

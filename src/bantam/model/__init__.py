@@ -2,5 +2,5 @@
 
 Order of import, lowest first: sse, jsontext, body, usage, inband, reasoning, calls, completions,
 failures, refusals, quirks, retry, origins, proxies, dialects, compression, transports, programs,
-replay, catalogue, attempt, client.
+replay, catalogue, attempt, wire, client.
 """

@@ -4,6 +4,7 @@ Everything that can go wrong on the way ends in one of three: the same request a
 a changed request at once (a cure), or a ModelError. A partial answer is never returned.
 """
 
+import json
 import random
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -16,7 +17,6 @@ from bantam.core.errors import BudgetSpent, ModelError
 from bantam.core.events import Event, Notice, Request, Retry, TextDelta, UsageReport
 from bantam.core.messages import Answer, Message, Role, last_prompt
 from bantam.core.redaction import Redaction
-from bantam.core.repair import repaired
 from bantam.model.attempt import Attempt
 from bantam.model.catalogue import Catalogue
 from bantam.model.completions import Assembler, request_body, serialised
@@ -28,6 +28,7 @@ from bantam.model.refusals import refuses_tools
 from bantam.model.retry import error_for, repeats, wait_s
 from bantam.model.transports import Transport
 from bantam.model.usage import CacheProof, Usage, estimated_tokens
+from bantam.model.wire import Encoded, Wire
 
 # An answer without text and calls is asked for again twice (SPEC section 5).
 _EMPTY_ANSWERS: Final = 3
@@ -71,7 +72,8 @@ class Client:
         self.context: int | None = None
         self._told: set[str] = set()
         self.spent = 0
-        self._previous: list[dict[str, Any]] = []
+        self._wire = Wire(dialect, self._quirks)
+        self._previous = b""  # the messages of the request before, for the proof
 
     @property
     def window(self) -> int:
@@ -80,8 +82,8 @@ class Client:
 
     def estimated(self, messages: Sequence[Message], tools: Tools) -> int:
         """Return about how many tokens a request with `messages` has, as usage is estimated."""
-        _, body = self._body(messages, tools)
-        return estimated_tokens(len(serialised(body)))
+        _, sent = self._request(messages, tools)
+        return estimated_tokens(len(sent))
 
     def reply(
         self,
@@ -121,20 +123,19 @@ class Client:
         attempt = 0
         while True:
             self._check_budget()
-            encoded, body = self._body(messages, tools, may_call=may_call)
-            sent = serialised(body)
-            yield Request(_step(messages), len(encoded), len(sent))
+            encoded, sent = self._request(messages, tools, may_call=may_call)
+            yield Request(_step(messages), encoded.number, len(sent))
             try:
                 view = self._dialect.view() if may_call else None
                 answer, usage = yield from self._attempt(sent, _made_up_ids(messages), view, cancel)
             except AttemptFailed as error:
                 failure = error.failure.without(self._settings.secrets)
             else:
-                fault = yield from self._proof_of_cache(usage, encoded)
+                fault = yield from self._proof_of_cache(usage, encoded.messages)
                 if may_call:
                     answer = self._dialect.decode(answer, messages, tools)
                 return replace(answer, fault=fault or answer.fault)
-            if line := self._cure(failure, body, messages):
+            if line := self._cure(failure, json.loads(sent), messages):
                 yield Notice(line)
                 continue
             attempt += 1
@@ -167,21 +168,19 @@ class Client:
         if budget is not None and self.spent >= budget:
             raise BudgetSpent(f"budget_tokens={budget} is used up: {self.spent} tokens so far")
 
-    def _body(
+    def _request(
         self, messages: Sequence[Message], tools: Tools, *, may_call: bool = True
-    ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    ) -> tuple[Encoded, bytes]:
+        """Return what is sent of the conversation, and the whole body."""
         settings = self._settings
-        encoded = self._dialect.encode(repaired(self._quirks.history(messages)), tools)
-        sent = self._quirks.messages(encoded["messages"])
-        options = settings.options
+        encoded = self._wire.encoded(messages, tools)
+        others, options = dict(encoded.others), settings.options
         if not may_call:  # what an answer may have at most is not what a summary needs
             options = {name: options[name] for name in options if name not in LIMITS}
-            if "tools" in encoded:  # without tools it is an error
-                encoded["tool_choice"] = "none"
-        body = request_body(
-            settings.model, encoded | {"messages": sent}, stream=settings.stream, options=options
-        )
-        return sent, self._quirks.options(body)
+            if "tools" in others:  # without tools it is an error
+                others["tool_choice"] = "none"
+        body = request_body(settings.model, others, stream=settings.stream, options=options)
+        return encoded, serialised(self._quirks.options(body), encoded.messages)
 
     def _attempt(
         self, sent: bytes, made_up_ids: str, view: View | None, cancel: Cancel
@@ -218,14 +217,14 @@ class Client:
         return UsageReport(prompt, completion, told.cached, estimated, prompt, 0)
 
     def _proof_of_cache(
-        self, usage: UsageReport, encoded: list[dict[str, Any]]
+        self, usage: UsageReport, encoded: bytes
     ) -> Generator[Event, None, str | None]:
         """Hold the reported cache against the prefix; return the fault that ends the turn."""
         mode = self._settings.cache_proof
         if mode == "off":
             return None
         before, self._previous = self._previous, encoded
-        unbroken = bool(before) and encoded[: len(before)] == before
+        unbroken = bool(before) and encoded.startswith(before)
         fault = self._proof.check(usage.prompt, usage.cached, unbroken=unbroken)
         if fault is not None and mode == "warn":
             yield Notice(fault)

@@ -65,8 +65,10 @@ class Quirks:
         kept = {key: value for key, value in options.items() if key not in self.dropped}
         return {self.renamed.get(key, key): value for key, value in kept.items()}
 
-    def history(self, messages: Sequence[Message]) -> list[Message]:
+    def history(self, messages: Sequence[Message]) -> Sequence[Message]:
         """Return the conversation without the messages that the endpoint refused."""
+        if not self.left_out:
+            return messages
         return [message for message in messages if message not in self.left_out]
 
     def messages(self, encoded: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -50,9 +50,9 @@ class Auto:
         """The name of the dialect that is spoken now."""
         return self.current.name
 
-    def encode(self, messages: Sequence[Message], tools: Tools) -> dict[str, Any]:
+    def encode(self, messages: Sequence[Message], tools: Tools, start: int = 0) -> dict[str, Any]:
         """Encode as the current dialect does."""
-        return self.current.encode(messages, tools)
+        return self.current.encode(messages, tools, start)
 
     def decode(self, answer: Answer, history: Sequence[Message], tools: Tools) -> Answer:
         """Return `answer` as the current dialect reads it, or as the one that it is in."""

@@ -104,9 +104,10 @@ class Blocks:
 
     name = "blocks"
 
-    def encode(self, messages: Sequence[Message], tools: Tools) -> dict[str, Any]:
+    def encode(self, messages: Sequence[Message], tools: Tools, start: int = 0) -> dict[str, Any]:
         """Return the body's `messages` for a repaired conversation."""
-        return {"messages": spoken(messages, _instructions(tools), _spoken)}
+        told = "" if start else _instructions(tools)
+        return {"messages": spoken(messages[start:], told, _spoken)}
 
     def decode(self, answer: Answer, history: Sequence[Message], tools: Tools) -> Answer:
         """Return `answer` with its blocks as calls; `history` are the messages before it."""

@@ -27,8 +27,12 @@ class Dialect(Protocol):
     def name(self) -> str:
         """Its name, as the configuration and the session have it."""
 
-    def encode(self, messages: Sequence[Message], tools: Tools) -> dict[str, Any]:
-        """Return the members of the body that hold the repaired conversation."""
+    def encode(self, messages: Sequence[Message], tools: Tools, start: int = 0) -> dict[str, Any]:
+        """Return the members of the body that hold the repaired conversation.
+
+        `start`: the messages before it are left out, as they were encoded for another request; an
+        answer stands there. What stands before an answer is encoded as it is without it.
+        """
 
     def decode(self, answer: Answer, history: Sequence[Message], tools: Tools) -> Answer:
         """Return `answer`, which came to `history`, with what it wants run in `tool_calls`."""

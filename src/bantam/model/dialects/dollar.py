@@ -81,15 +81,16 @@ class Dollar:
         self,
         messages: Sequence[Message],
         tools: Tools,  # noqa: ARG002  the shell is its one tool
+        start: int = 0,
     ) -> dict[str, Any]:
         """Return the body's `messages` for a repaired conversation."""
-        counts = zip(messages, _silent_commands(messages), strict=True)
+        counts = list(zip(messages, _silent_commands(messages), strict=True))[start:]
         silent = iter([count for message, count in counts if message.tool_calls])
 
         def speak(message: Message, exchanges: Sequence[Exchange]) -> Iterator[Message]:
             return _told(message, exchanges, _EXPLAIN if next(silent) == _EXPLAIN_AFTER else "")
 
-        return {"messages": spoken(messages, INSTRUCTIONS, speak)}
+        return {"messages": spoken(messages[start:], "" if start else INSTRUCTIONS, speak)}
 
     def decode(
         self,

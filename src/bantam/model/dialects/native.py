@@ -38,12 +38,13 @@ class Native:
     def __init__(self, *, reads_text: bool = True) -> None:
         self._reads_text = reads_text
 
-    def encode(self, messages: Sequence[Message], tools: Tools) -> dict[str, Any]:
+    def encode(self, messages: Sequence[Message], tools: Tools, start: int = 0) -> dict[str, Any]:
         """Return the body's `messages` and `tools` for a repaired conversation."""
-        if not tools:
-            return {"messages": [to_api(message) for message in messages]}
-        told = instructed(messages, _instructions(tools))
-        return {"messages": [to_api(message) for message in told], "tools": list(tools)}
+        told = messages[start:]
+        if tools and not start:
+            told = instructed(told, _instructions(tools))
+        encoded: dict[str, Any] = {"messages": [to_api(message) for message in told]}
+        return encoded | {"tools": list(tools)} if tools else encoded
 
     def decode(self, answer: Answer, history: Sequence[Message], tools: Tools) -> Answer:
         """Return `answer`: its calls are where the loop looks for them, or it has one in its text.

@@ -23,12 +23,15 @@ Spoken = Callable[[Message, Sequence[Exchange]], Iterable[Message]]
 def spoken(messages: Sequence[Message], instructions: str, speak: Spoken) -> list[dict[str, Any]]:
     """Return repaired `messages` in the API's form, with system, user and assistant text alone.
 
-    `instructions`: as in `instructed`. `speak` turns an assistant message that has calls, and
-    what came of them, into assistant and user messages.
+    `instructions`: as in `instructed`; "" if the messages are the end of a conversation. `speak`
+    turns an assistant message that has calls, and what came of them, into assistant and user
+    messages.
     """
-    system = [message for message in messages[:1] if message.role is Role.SYSTEM]
-    said = instructed(messages[:1], instructions)[:1]
-    for message, results in _steps(messages[len(system) :]):
+    said: list[Message] = []
+    if instructions:
+        said = instructed(messages[:1], instructions)[:1]
+        messages = messages[1:] if messages and messages[0].role is Role.SYSTEM else messages
+    for message, results in _steps(messages):
         if message.tool_calls:
             said += speak(message, list(zip(message.tool_calls, results, strict=True)))
         else:

@@ -1,8 +1,8 @@
 """The command line: arguments, wiring, signals, exit status. Knows every room.
 
-Whatever is imported comes after `main` listens to signals and where it is first needed: `--version`
-and a wrong option answer at once, and a Ctrl+C hardly ever comes before. Only then Python reports
-it.
+Whatever is imported comes after `main` listens to signals and where it is first needed: a wrong
+option is answered at once, and a Ctrl+C hardly ever comes before. Only then Python reports it.
+`--version`, which scripts ask for, is said before anything is imported at all.
 
 A closed pipe on standard output ends a run quietly. What was done by then is done, status 0: help,
 a version, the work of a turn whose answer nobody takes. Events that nobody reads any more end
@@ -10,7 +10,6 @@ their turn, and that has failed: status 1.
 """
 
 import os
-import signal
 import sys
 
 from bantam import __version__
@@ -25,8 +24,15 @@ if TYPE_CHECKING:
     from bantam.terminal.interrupts import Interrupts
 
 
+_VERSION = f"bantam {__version__}\n"
+
+
 def main() -> int:
     """Run the command line of this process; return its exit status."""
+    if sys.argv[1:] == ["--version"] and _is_written(_VERSION):
+        return 0
+    import signal
+
     early: list[int] = []
     _listen(lambda number, _: early.append(number))
     from bantam.core.errors import ExitStatus
@@ -48,11 +54,21 @@ def main() -> int:
         _listen(signal.SIG_IGN)
 
 
+def _is_written(text: str) -> bool:
+    """Whether standard output took `text`; else whoever reports that is to say it again."""
+    try:
+        return os.write(1, text.encode()) == len(text)
+    except OSError:
+        return False
+
+
 def _listen(handler: "Any") -> None:
     """Let `handler` have the signals that end a run, but those that the parent ignores.
 
     So nohup and the background jobs of a script stay what they are.
     """
+    import signal
+
     for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"):
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
@@ -80,15 +96,13 @@ def _status(arguments: list[str], interrupts: "Interrupts") -> int:
 
 def _run(arguments: list[str], interrupts: "Interrupts") -> int:
     cancel = interrupts.current
-    if arguments == ["--version"]:
-        return _said(f"bantam {__version__}\n")
     from bantam.terminal.arguments import help_text, parsed
 
     options = parsed(arguments)
     if options.help:
         return _said(help_text())
     if options.version:
-        return _said(f"bantam {__version__}\n")
+        return _said(_VERSION)
     if options.undo or options.replay is not None:
         from bantam.terminal import runs
 

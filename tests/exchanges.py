@@ -22,9 +22,10 @@ from bantam.core.messages import Message, Role
 from bantam.model.attempt import Attempt
 from bantam.model.catalogue import Catalogue
 from bantam.model.client import Client, Settings
-from bantam.model.completions import Assembler, serialised
+from bantam.model.completions import Assembler
 from bantam.model.dialects.native import Native
 from bantam.model.programs import RunTransport
+from bantam.model.requests import serialised
 from bantam.model.transports import (
     Exchange,
     Head,

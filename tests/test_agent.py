@@ -41,7 +41,7 @@ from bantam.core.events import (
 )
 from bantam.core.messages import Message, Role, ToolCall, to_api
 from bantam.core.settings import Setting
-from bantam.model.completions import serialised
+from bantam.model.requests import serialised
 
 DAY = date(2026, 3, 9)
 CACHED = {

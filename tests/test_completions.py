@@ -220,8 +220,12 @@ def feed_times(assembler: Assembler, sent: bytes, times: int) -> None:
 
 def test_calls_and_pieces_without_end_are_refused_before_they_fill_the_memory() -> None:
     call = {"tool_calls": [{"function": {"name": "f", "arguments": "{}"}}] * 100}
+    # Two bytes a piece are far from the bound even behind seven eighths of it.
+    most = {"content": "x" * (MAX_ANSWER_BYTES * 7 // 16)}
     for delta in (call, {"content": "ab"}):
         assembler = Assembler()
+        sent = b"data: " + json.dumps({"choices": [{"delta": most}]}).encode() + b"\n\n"
+        feed_times(assembler, sent, 2)
         sent = b"data: " + json.dumps({"choices": [{"delta": delta}]}).encode() + b"\n\n"
         with pytest.raises(AnswerTooLarge):
             feed_times(assembler, sent * 1000, MAX_ANSWER_BYTES // 50_000)

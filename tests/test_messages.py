@@ -22,8 +22,8 @@ from bantam.core.messages import (
     to_api,
 )
 from bantam.core.repair import quoted_arguments, repaired, sendable_arguments
-from bantam.model.completions import serialised
 from bantam.model.dialects.native import Native
+from bantam.model.requests import serialised
 
 CASES = [
     json.loads(line)

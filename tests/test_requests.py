@@ -2,7 +2,7 @@
 
 import json
 
-from bantam.model.completions import request_body, serialised
+from bantam.model.requests import request_body, serialised
 
 MESSAGES = [{"role": "user", "content": "hi"}]
 TOOLS = [{"type": "function"}]

@@ -11,11 +11,11 @@ from test_messages import HISTORIES
 
 from bantam.core.messages import Message, Role, ToolCall
 from bantam.core.repair import repaired
-from bantam.model.completions import serialised
 from bantam.model.dialects.auto import dialect_named
 from bantam.model.dialects.dialect import Tools
 from bantam.model.dialects.native import Native
 from bantam.model.quirks import Quirks
+from bantam.model.requests import serialised
 from bantam.model.wire import Wire
 
 SHELL = {"type": "function", "function": {"name": "shell_exec", "parameters": {}}}

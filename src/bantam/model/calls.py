@@ -80,11 +80,11 @@ class ToolCalls:
 
     def feed(self, pieces: Any) -> None:
         """Take `tool_calls` of one delta or message; what is no list of objects is ignored."""
-        if isinstance(pieces, Mapping):
+        if isinstance(pieces, dict):
             pieces = [pieces]
         named: set[_Call] = set()
         for piece in pieces if isinstance(pieces, list) else ():
-            if isinstance(piece, Mapping):
+            if isinstance(piece, dict):
                 self._add(piece, named)
 
     def collected(self) -> tuple[ToolCall, ...]:
@@ -99,7 +99,7 @@ class ToolCalls:
 
     def _add(self, piece: Mapping[str, Any], named: set[_Call]) -> None:
         function = piece.get("function")
-        function = function if isinstance(function, Mapping) else {}
+        function = function if isinstance(function, dict) else {}
         call_id, name = _text(piece.get("id")), _text(function.get("name"))
         arguments = _arguments(function.get("arguments"))
         self.length += len(arguments)

@@ -19,12 +19,13 @@ from bantam.core.messages import Answer, Message, Role, last_prompt
 from bantam.core.redaction import Redaction
 from bantam.model.attempt import Attempt
 from bantam.model.catalogue import Catalogue
-from bantam.model.completions import Assembler, request_body, serialised
+from bantam.model.completions import Assembler
 from bantam.model.dialects.dialect import Dialect, Tools, View
 from bantam.model.failures import AttemptFailed, Failure
 from bantam.model.quirks import LIMITS, Quirks
 from bantam.model.reasoning import without_orphan
 from bantam.model.refusals import refuses_tools
+from bantam.model.requests import request_body, serialised
 from bantam.model.retry import error_for, repeats, wait_s
 from bantam.model.transports import Transport
 from bantam.model.usage import CacheProof, Usage, estimated_tokens

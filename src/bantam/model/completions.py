@@ -1,4 +1,4 @@
-"""Request bodies, and answers: the bytes of a chat completion -> deltas, then one message.
+"""Answers: the bytes of a chat completion -> deltas, then one message.
 
 The answer may be a stream of events or one JSON body, whatever was asked for and whatever the
 Content-Type says; both become the same message. The assembler takes bytes and does no I/O. What it
@@ -6,61 +6,20 @@ returns does not depend on how the bytes were cut. An answer is good or it is an
 exists only once the end was seen, so half a tool call is never run.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from bantam.core.errors import ModelError
 from bantam.core.events import ReasoningDelta, TextDelta
-from bantam.core.messages import Message, Role, without_surrogates
+from bantam.core.messages import Message, Role
 from bantam.model.body import Body, first_line
 from bantam.model.calls import ToolCalls
 from bantam.model.inband import error_in
 from bantam.model.jsontext import SurrogatePairs, parsed
+from bantam.model.plain import plain_text
 from bantam.model.reasoning import Delta, ProviderState, ThinkTags, reasoning_of, text_of
 from bantam.model.sse import MAX_ANSWER_BYTES, AnswerTooLarge
 from bantam.model.usage import Usage, usage_in
-
-# -- the request ------------------------------------------------------------------------------
-
-
-def request_body(
-    model: str, encoded: Mapping[str, Any], *, stream: bool, options: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return the body of a request (SPEC section 4), its members always in the same order.
-
-    Its `messages` are left empty: see `serialised`. `encoded`: a dialect's other members, `tools`
-    where it sends them. `options`: the temperature and the forwarded keys; they never replace
-    another member.
-    """
-    body: dict[str, Any] = {"model": model, "messages": []}
-    if encoded.get("tools"):
-        body["tools"] = encoded["tools"]
-    body |= {name: value for name, value in encoded.items() if name not in body and name != "tools"}
-    body["stream"] = stream
-    if stream:
-        body["stream_options"] = {"include_usage": True}
-    names = sorted(options, key=lambda name: name != "temperature")  # stable: the rest as given
-    return body | {name: options[name] for name in names if name not in body}
-
-
-def serialised(body: Mapping[str, Any], messages: bytes = b"") -> bytes:
-    r"""Return `body` as JSON in UTF-8: equal bodies give equal bytes; lone surrogates are U+FFFD.
-
-    `messages`: the items of its empty member of that name, as JSON.
-
-    >>> serialised({"text": "café \ud83d"}).decode()
-    '{"text":"café �"}'
-    >>> serialised({"model": "m", "messages": [], "stream": True}, b'{"role":"user"}').decode()
-    '{"model":"m","messages":[{"role":"user"}],"stream":true}'
-    """
-    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
-    whole = without_surrogates(text).encode()
-    return whole.replace(b'"messages":[]', b'"messages":[%s]' % messages, 1) if messages else whole
-
-
-# -- the answer -------------------------------------------------------------------------------
-
 
 # What a piece costs in memory beside its characters: thousands of tiny ones add up.
 _PIECE_COST: Final = 50
@@ -103,6 +62,7 @@ class Assembler:
         self._content_type = content_type
         self._body = Body()
         self._deltas: list[Delta] = []  # since the last call
+        self._plain: list[str] = []  # behind those: text that becomes one delta
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._refusal: list[str] = []
@@ -147,6 +107,7 @@ class Assembler:
                 self._take(payload)
         except ModelError as error:
             self._error = error
+            self._join_plain()
             if not self._deltas:
                 raise
         if self._body.is_json and part.strip():
@@ -179,8 +140,12 @@ class Assembler:
         except ValueError as error:
             self._take_lines(payload, error)
             return
+        if self._tags.is_over and self._text_pairs.is_whole and (piece := plain_text(value)):
+            self._take_plain(piece)
+            return
+        self._join_plain()
         for event in value if isinstance(value, list) else [value]:
-            if isinstance(event, Mapping):
+            if isinstance(event, dict):
                 self._take_event(event)
 
     def _take_lines(self, payload: str, error: ValueError) -> None:
@@ -235,10 +200,10 @@ class Assembler:
         if isinstance(reason, str) and reason:
             self.finish_reason = reason
         delta, message = choice.get("delta"), choice.get("message")
-        if isinstance(delta, Mapping) and delta:
+        if isinstance(delta, dict) and delta:
             self._take_delta(delta)
         # Some streams repeat the whole message beside their deltas, or behind them.
-        elif isinstance(message, Mapping) and not self._any_delta:
+        elif isinstance(message, dict) and not self._any_delta:
             self._take_delta(message)
             self.done = self._body.is_json
 
@@ -253,7 +218,21 @@ class Assembler:
         legacy = {"function": delta.get("function_call")} if delta.get("function_call") else None
         self._calls.feed(delta.get("tool_calls") or legacy)
         self._state.add(delta)
-        self._length += len(reasoning) + len(text) + len(refusal) + _PIECE_COST
+        self._grow(len(reasoning) + len(text) + len(refusal))
+
+    def _take_plain(self, text: str) -> None:
+        self.events += 1
+        self._any_delta = True
+        self._plain.append(text)
+        self._grow(len(text))
+
+    def _join_plain(self) -> None:
+        if self._plain:
+            self._record([TextDelta("".join(self._plain))])
+            self._plain.clear()
+
+    def _grow(self, length: int) -> None:
+        self._length += length + _PIECE_COST
         if self._length + self._calls.length + self._state.length > MAX_ANSWER_BYTES:
             raise AnswerTooLarge("the answer", MAX_ANSWER_BYTES)
 
@@ -267,6 +246,7 @@ class Assembler:
         self._deltas += deltas
 
     def _taken(self) -> list[Delta]:
+        self._join_plain()
         deltas, self._deltas = self._deltas, []
         return deltas
 
@@ -274,6 +254,7 @@ class Assembler:
         """Release what was held back and build the message, once."""
         if self._message is not None:
             return
+        self._join_plain()
         self._reason(self._reasoning_pairs.close())
         self._record(self._tags.feed(self._text_pairs.close()))
         self._record(self._tags.close())
@@ -292,7 +273,7 @@ class Assembler:
 def _first_choices(choices: Any) -> Iterator[Mapping[str, Any]]:
     """Yield the entries of `choices` that belong to the first of the alternatives."""
     for position, choice in enumerate(choices if isinstance(choices, list) else ()):
-        if not isinstance(choice, Mapping):
+        if not isinstance(choice, dict):
             continue
         index = choice.get("index")
         if (position if index is None else index) == 0:

@@ -72,7 +72,7 @@ def _error_value(event: Mapping[str, Any]) -> Any:
         return event  # what `event: error` announces, or a framework's own error
     choices = event.get("choices")
     for choice in choices if isinstance(choices, list) else ():
-        if not isinstance(choice, Mapping):
+        if not isinstance(choice, dict):
             continue
         if choice.get("error"):
             return choice["error"]
@@ -84,7 +84,7 @@ def _error_value(event: Mapping[str, Any]) -> Any:
 def _codes(error: Any) -> Iterator[str]:
     """Yield the words that an error's value is called by, the most exact first."""
     match error:
-        case Mapping():
+        case dict():
             yield from (v for n in ("code", "type") if isinstance(v := error.get(n), str))
             yield from _codes(error.get("error"))
         case list():
@@ -103,10 +103,10 @@ def error_text(error: Any) -> str:
     match error:
         case str():
             return _unwrapped(error)
-        case Mapping():
+        case dict():
             words = next((text for n in _WORDS if (text := error_text(error.get(n)))), "")
             metadata = error.get("metadata")
-            raw = error_text(metadata.get("raw")) if isinstance(metadata, Mapping) else ""
+            raw = error_text(metadata.get("raw")) if isinstance(metadata, dict) else ""
             return ": ".join(text for text in (words, raw) if text)
         case list():
             return "; ".join(text for item in error if (text := error_text(item)))
@@ -134,7 +134,7 @@ def error_status(error: Any) -> int | None:
     """
     if isinstance(error, list):
         return next((status for item in error if (status := error_status(item))), None)
-    if not isinstance(error, Mapping):
+    if not isinstance(error, dict):
         return None
     for name in _NUMBERS:
         value = str(error.get(name))

@@ -149,6 +149,11 @@ class SurrogatePairs:
     def __init__(self) -> None:
         self._half = ""
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether no half is held back."""
+        return not self._half
+
     def feed(self, piece: str) -> str:
         """Return the text so far complete; a half without its other half is U+FFFD."""
         text = self._half + piece

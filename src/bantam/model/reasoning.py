@@ -61,7 +61,7 @@ def _parts(value: Any) -> Iterator[tuple[str, str]]:
         case list():
             for part in value:
                 yield from _parts(part)
-        case Mapping():
+        case dict():
             kind = str(value.get("type", "text"))
             for name in (*_PIECED, "reasoning"):
                 for _, text in _parts(value.get(name)):
@@ -90,6 +90,11 @@ class ThinkTags:
         self._stage = _Stage.START
         self._blanks: list[str] = []
         self._tag = ""  # what may be the beginning of a tag
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all that comes is text."""
+        return self._stage is _Stage.TEXT
 
     def feed(self, piece: str) -> list[Delta]:
         """Return the deltas that are certain now."""
@@ -207,7 +212,7 @@ def joined_fragments(fragments: list[Any]) -> list[Any]:
 
 
 def _continues(before: Any, fragment: Any) -> bool:
-    if not isinstance(before, Mapping) or not isinstance(fragment, Mapping):
+    if not isinstance(before, dict) or not isinstance(fragment, dict):
         return False
     if before.get("type") != fragment.get("type"):
         return False

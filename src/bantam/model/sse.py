@@ -59,55 +59,60 @@ class SSEDecoder:
             return []
         if self._after_cr:
             part = part.removeprefix(b"\n")  # of a CRLF that was cut in two
-        *ended, begun = _LINE_END.split(part)
+        first, *others = _LINE_END.split(part)
         self._after_cr = part.endswith(b"\r")
+        self._check_size(len(self._line) + len(first))
+        self._line += first
+        if not others:
+            return []
         payloads: list[str] = []
-        for piece in ended:
-            self._extend_line(piece)
-            payloads += self._end_line()
-        self._extend_line(begun)
+        *whole, begun = others
+        for line in (bytes(self._line), *whole):
+            self._check_size(len(line))
+            self._take_line(line, payloads)
+        self._check_size(len(begun))
+        self._line = bytearray(begun)
         return payloads
 
     def close(self) -> list[str]:
         """Return the payload of a last event whose blank line, or line end, never came."""
-        return [*self._end_line(), *self._end_event()]
-
-    def _extend_line(self, piece: bytes) -> None:
-        size = len(self._line) + len(piece)
-        if self._event_bytes + size > MAX_EVENT_BYTES:
-            raise AnswerTooLarge("one event of the answer", MAX_EVENT_BYTES)
-        self._line += piece
-
-    def _end_line(self) -> list[str]:
-        line = bytes(self._line)
+        payloads: list[str] = []
+        self._take_line(bytes(self._line), payloads)
+        self._end_event(payloads)
         self._line.clear()
+        return payloads
+
+    def _check_size(self, line_bytes: int) -> None:
+        if self._event_bytes + line_bytes > MAX_EVENT_BYTES:
+            raise AnswerTooLarge("one event of the answer", MAX_EVENT_BYTES)
+
+    def _take_line(self, line: bytes, payloads: list[str]) -> None:
+        """Take a whole line; add to `payloads` what it ends."""
         if self._first_line:
             self._first_line = False
             line = line.removeprefix(_BOM)
         if not line:
-            return self._end_event()
+            self._end_event(payloads)
+            return
         name, _, value = line.partition(b":")  # of a comment the name is empty
         if name != b"data":
-            return []
+            return
         value = value.removeprefix(b" ")
-        payloads = self._end_event() if self._begins_another(value) else []
+        if self._data and self._begins_another(value):
+            self._end_event(payloads)
         self._data.append(value)
         self._event_bytes += len(line) + 1
-        return payloads
 
     def _begins_another(self, value: bytes) -> bool:
         """Whether a data line opens a new event though no blank line came, as some proxies send.
 
         In no JSON text is a closing brace followed by an opening bracket.
         """
-        if not self._data or not value.lstrip().startswith((b"{", b"[")):
-            return False
-        return self._data[-1].rstrip().endswith(b"}")
+        begins = value.lstrip().startswith((b"{", b"["))
+        return begins and self._data[-1].rstrip().endswith(b"}")
 
-    def _end_event(self) -> list[str]:
-        if not self._data:
-            return []
-        payload = b"\n".join(self._data).decode("utf-8", "replace")
-        self._data.clear()
-        self._event_bytes = 0
-        return [payload]
+    def _end_event(self, payloads: list[str]) -> None:
+        if self._data:
+            payloads.append(b"\n".join(self._data).decode("utf-8", "replace"))
+            self._data.clear()
+            self._event_bytes = 0

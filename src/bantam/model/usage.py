@@ -67,13 +67,13 @@ def _reports(payload: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     choices = payload.get("choices")
     candidates = [
         payload.get("usage"),
-        *([groq.get("usage")] if isinstance(groq, Mapping) else []),
+        *([groq.get("usage")] if isinstance(groq, dict) else []),
         # Moonshot puts it there.
-        *(c.get("usage") for c in _listed(choices) if isinstance(c, Mapping)),
+        *(c.get("usage") for c in _listed(choices) if isinstance(c, dict)),
         payload.get("usageMetadata"),
         payload.get("timings"),
     ]
-    yield from (report for report in candidates if isinstance(report, Mapping))
+    yield from (report for report in candidates if isinstance(report, dict))
 
 
 def _listed(value: Any) -> list[Any]:
@@ -81,7 +81,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _usage_of(report: Mapping[str, Any]) -> Usage:
-    details = [report, *(d for n in _DETAILS if isinstance(d := report.get(n), Mapping))]
+    details = [report, *(d for n in _DETAILS if isinstance(d := report.get(n), dict))]
     counts = [_count(place.get(name)) for place in details for name in _CACHED]
     cached = max((count for count in counts if count is not None), default=None)
     prompt, completion = _first_sum(report, _PROMPT), _first_sum(report, _COMPLETION)

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from bantam.core.messages import Message, Role
 from bantam.core.repair import repaired
-from bantam.model.completions import serialised
 from bantam.model.dialects.dialect import Dialect, Tools
 from bantam.model.quirks import Quirks
+from bantam.model.requests import serialised
 
 
 class Encoded(NamedTuple):

@@ -7,6 +7,7 @@ Colours are the terminal's own, few of them: each costs bytes.
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, Final
 
 from bantam.terminal.spans import Span, clean, text_of
@@ -85,6 +86,8 @@ class Highlighter:
                 self._stack.append(self._stack[-1] if step == "#push" else step)
 
 
+# Pygments looks through hundreds of names for one.
+@lru_cache(maxsize=16)
 def _lexer(language: str) -> Any:
     from pygments.lexers import (  # type: ignore[import-untyped]  # it has no types
         get_lexer_by_name,
@@ -105,6 +108,7 @@ def _table(lexer: Any) -> dict[str, Any] | None:
     return getattr(lexer, "_tokens", None) if is_usual else None
 
 
+@lru_cache(maxsize=256)
 def _style(kind: str) -> str:
     """Return the style of a token type, `Token.Literal.String.Doc` by its beginning."""
     words = kind.split(".")[1:3]

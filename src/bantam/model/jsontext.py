@@ -14,6 +14,7 @@ from bantam.model.sse import MAX_ANSWER_BYTES, AnswerTooLarge
 
 # Python servers write NaN and -Infinity (log probabilities), which JSON does not know.
 _JSON: Final = json.JSONDecoder(parse_constant=lambda _: None)
+_BLANKS: Final = " \t\r\n"
 _OPENING: Final = re.compile(r"[{\[]")
 _OUTSIDE_STRINGS: Final = re.compile(r'[{}\[\]"]')
 # The rest of a string, up to its quote or to a backslash whose character is not here yet.
@@ -30,10 +31,14 @@ def parsed(text: str) -> Any:
     >>> parsed('{"logprob": -Infinity}')
     {'logprob': None}
     """
+    text = text.strip(_BLANKS)
     try:
-        value = _JSON.decode(text)
+        # Not `decode`, which looks for the blanks with patterns: for a short text it takes as long.
+        value, end = _JSON.raw_decode(text)
     except RecursionError:
         raise ValueError(f"nested deeper than {MAX_DEPTH}") from None
+    if end < len(text):
+        raise json.JSONDecodeError("Extra data", text, end)
     if text.count("{") + text.count("[") > MAX_DEPTH and is_too_deep(value):
         raise ValueError(f"nested deeper than {MAX_DEPTH}")
     return value

@@ -10,7 +10,7 @@ _IDLE: Final = frozenset(
     {"id", "object", "created", "model", "system_fingerprint", "service_tier", "provider"}
     | {"obfuscation", "usage", "choices"}
 )
-_ALTERNATIVE: Final = frozenset({"index", "delta"})
+_ALTERNATIVE: Final = frozenset({"index", "delta", "finish_reason", "logprobs"})
 _TEXT: Final = frozenset({"content", "role"})
 
 
@@ -26,6 +26,8 @@ def plain_text(event: Any) -> str:
         return ""
     choice = choices[0]
     if not isinstance(choice, dict) or choice.get("index", 0) != 0:
+        return ""
+    if choice.get("finish_reason") is not None or choice.get("logprobs") is not None:
         return ""
     delta = choice.get("delta")
     if not isinstance(delta, dict) or not _has_only(choice, _ALTERNATIVE):

@@ -1,19 +1,21 @@
 """What a process costs: wall, CPU and peak memory by the kernel's own count, and its requests.
 
 A child's peak begins with its parent's memory (`ru_maxrss` outlives exec), so the process that
-measures stays small; `peak_mib` refuses a peak that may be its own.
+measures stays small, and a peak that may be its own is not told.
 """
 
+import math
 import os
 import re
 import resource
 import signal
 import subprocess
+import sys
 import tempfile
 import termios
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -22,13 +24,13 @@ from typing import BinaryIO, Final
 
 from wire import Request, Wire
 
+BANTAM: Final = str(Path(sys.executable).parent / "bantam")
 LIMIT_S: Final = 120  # of one process
 _KEPT: Final = 4096  # bytes of what is written: enough to find a prompt in
 _WHERE_IS_THE_CURSOR: Final = b"\x1b[6n"
 # The editor asks for marked pastes, then draws its sign.
 _PROMPT: Final = re.compile(rb"\x1b\[\?2004h[^>]*>")
-
-
+# The process, and where its output is read.
 _Started = tuple["subprocess.Popen[bytes]", int]
 
 
@@ -37,7 +39,7 @@ class Command:
     """What is started: in `folder`, which is its home too, else in a new one.
 
     `keys`: on a terminal of 80x24, where each is typed at the next prompt; without, standard
-    output is a pipe, and so is standard input if there is something to read.
+    input and output are pipes.
     """
 
     argv: tuple[str, ...]
@@ -48,12 +50,17 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A process that has ended well. `prompt_s`: until its first prompt; `said`: its last words."""
+    """A process that has ended well.
+
+    `peak_mib`: None where the peak may be that of the process that measures.
+    `prompt_s`: until the first prompt at which keys were typed.
+    `said`: the last words on standard output.
+    """
 
     began: float
     wall_s: float
     cpu_s: float
-    maxrss_kib: int
+    peak_mib: float | None
     prompt_s: float
     said: bytes
     requests: Sequence[Request]
@@ -71,15 +78,7 @@ class Run:
     @property
     def gaps_s(self) -> list[float]:
         """From each answer until the next request had come whole."""
-        posts = self.posts
-        return [b.at - a.answered for a, b in pairwise(posts)]
-
-    @property
-    def peak_mib(self) -> float:
-        """The peak memory. Raises ValueError if it may be that of the process that measures."""
-        if self.maxrss_kib <= resource.getrusage(resource.RUSAGE_SELF).ru_maxrss:
-            raise ValueError("the benchmark has become bigger than what it measures")
-        return self.maxrss_kib / 1024
+        return [b.at - a.answered for a, b in pairwise(self.posts)]
 
     @property
     def measures(self) -> dict[str, float]:
@@ -88,7 +87,7 @@ class Run:
         return {
             "wall_s": self.wall_s,
             "cpu_s": self.cpu_s,
-            "peak_mib": self.maxrss_kib / 1024,
+            "peak_mib": math.nan if self.peak_mib is None else self.peak_mib,
             "bytes_sent": sum(each.sent for each in self.requests),
             "requests": len(self.requests),
             "connections": len({each.connection for each in self.requests}),
@@ -109,16 +108,76 @@ class Spread:
         return cls(median(values), min(values), max(values))
 
 
-def in_turns(commands: Mapping[str, Command], wire: Wire, runs: int) -> dict[str, list[Run]]:
-    """Return so many runs of each of `commands`: A B A B, what else runs slows all of them.
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line: values of all runs, those of the yardstick, and at most one bound."""
 
-    One more of each comes first and does not count: it compiles what is not yet compiled.
-    """
-    taken: dict[str, list[Run]] = {name: [] for name in commands}
-    for _ in range(runs + 1):
-        for name, command in commands.items():
-            taken[name].append(measured(command, wire))
-    return {name: each[1:] for name, each in taken.items()}
+    what: str
+    unit: str
+    values: Sequence[float]
+    against: str = ""
+    yardstick: Sequence[float] = ()
+    bound: float | None = None
+    is_value: bool = False
+
+
+@dataclass
+class Bench:
+    """Where and how often is measured; `processes` keeps what each process cost."""
+
+    wire: Wire
+    folder: Path
+    runs: int
+    processes: dict[str, list[dict[str, float]]] = field(default_factory=dict)
+
+    def in_turns(self, commands: Mapping[str, Command], times: float = 1) -> dict[str, list[Run]]:
+        """Return runs of each: A B A B, so that what else runs slows all of them."""
+        taken: dict[str, list[Run]] = {name: [] for name in commands}
+        for _ in range(max(1, int(self.runs * times))):
+            for name, command in commands.items():
+                taken[name].append(measured(command, self.wire))
+        self.processes |= {name: [run.measures for run in runs] for name, runs in taken.items()}
+        return taken
+
+    def warm_up(self) -> None:
+        """Run what will run once: Python compiles what is not yet compiled. Keeps a body."""
+        wanted = [
+            Command(self.bantam("rounds-1", "-p", "hello")),
+            Command(self.bantam("hello"), keys=(b"hello\r", b"\x04")),
+            Command(self.bantam("tokens-100", "-p", "hello"), keys=()),
+            Command(self.bantam("hello", "-p", "hello")),
+        ]
+        for command in wanted:
+            measured(command, self.wire)
+        Path(self.body()).write_bytes(self.wire.body())
+        measured(Command(self.minimal("with_httpx", "hello", self.body())), self.wire)
+        measured(Command(self.minimal("with_http_client", "hello", self.body())), self.wire)
+        measured(Command(self.minimal("with_prompt_toolkit", ""), keys=(b"\x04",)), self.wire)
+
+    def bantam(self, answer: str, *arguments: str) -> tuple[str, ...]:
+        """Return a call of Bantam to which the server says `answer`."""
+        options = (
+            "max_al_iterations=2000",
+            "context_window=10000000",
+            f"endpoint={self.wire.url}/{answer}",
+        )
+        return (BANTAM, *(part for each in options for part in ("-o", each)), *arguments)
+
+    def minimal(self, script: str, answer: str, *arguments: str) -> tuple[str, ...]:
+        """Return a call of one of the scripts that are compared against."""
+        path = Path(__file__).with_name("minimal") / f"{script}.py"
+        return (sys.executable, str(path), self._url(answer), *arguments)
+
+    def curl(self, answer: str, body: str) -> tuple[str, ...]:
+        header = "content-type: application/json"
+        return ("curl", "-sSN", "-H", header, "--data-binary", f"@{body}", self._url(answer))
+
+    def body(self) -> str:
+        """Return the path of a file with the body of a request for hello."""
+        return str(self.folder / "body.json")
+
+    def _url(self, answer: str) -> str:
+        return f"{self.wire.url}/{answer}/chat/completions"
 
 
 def measured(command: Command, wire: Wire) -> Run:
@@ -134,17 +193,19 @@ def measured(command: Command, wire: Wire) -> Run:
         try:
             said, prompt_at = _read(output, command.keys or ())
             _, status, usage = os.wait4(process.pid, 0)
+            wall_s = time.monotonic() - began
         finally:
             limit.cancel()
             limit.join()  # no thread is there when the next process starts
             os.close(output)
-        wall_s = time.monotonic() - began
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode != 0:
             said += Path(folder, "stderr").read_bytes()[-_KEPT:]
             raise RuntimeError(f"{command.argv}: {process.returncode}: {said.decode()}")
     cpu_s = usage.ru_utime + usage.ru_stime
-    return Run(began, wall_s, cpu_s, usage.ru_maxrss, prompt_at - began, said, wire.taken())
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak_mib = usage.ru_maxrss / 1024 if usage.ru_maxrss > own else None
+    return Run(began, wall_s, cpu_s, peak_mib, prompt_at - began, said, wire.taken())
 
 
 def _environ(home: Path) -> dict[str, str]:

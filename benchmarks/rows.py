@@ -10,74 +10,19 @@ import math
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from statistics import median
+from statistics import linear_regression, median
 from typing import Final
 
-from measuring import Command, Run, in_turns, measured
-from wire import COMMAND, Wire, printing
+from measuring import BANTAM, Bench, Command, Row, Run, measured
+from wire import COMMAND, printing
 
-BANTAM: Final = str(Path(sys.executable).parent / "bantam")
 ROOT: Final = Path(__file__).parent.parent
-MORE: Final = 3  # times the runs, where a run takes no time
+MORE: Final = 3  # times the runs, where a run takes little time
 _SIZES: Final = (5_000, 10_000, 20_000, 40_000, 80_000)
 _GIB: Final = 1 << 30
 _NEXT_TO: Final = 50  # rounds: each side of round 100, and the last
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One line: values of all runs, those of the yardstick, and at most one bound."""
-
-    what: str
-    unit: str
-    values: Sequence[float]
-    against: str = ""
-    yardstick: Sequence[float] = ()
-    bound: float | None = None
-    is_value: bool = False
-
-
-@dataclass
-class Bench:
-    """Where and how often is measured; `processes` keeps what each process cost."""
-
-    wire: Wire
-    folder: Path
-    runs: int
-    processes: dict[str, list[Run]] = field(default_factory=dict)
-
-    def in_turns(self, commands: Mapping[str, Command], times: int = 1) -> dict[str, list[Run]]:
-        taken = in_turns(commands, self.wire, self.runs * times)
-        self.processes |= taken
-        return taken
-
-    def bantam(self, answer: str, *arguments: str) -> tuple[str, ...]:
-        """Return a call of Bantam to which the server says `answer`."""
-        endpoint = ("-o", f"endpoint={self.wire.url}/{answer}", "-o", "max_al_iterations=2000")
-        return (BANTAM, *endpoint, *arguments)
-
-    def minimal(self, script: str, answer: str, *arguments: str) -> tuple[str, ...]:
-        """Return a call of one of the scripts that are compared against."""
-        path = Path(__file__).with_name("minimal") / f"{script}.py"
-        return (sys.executable, str(path), self._url(answer), *arguments)
-
-    def curl(self, answer: str, body: str) -> tuple[str, ...]:
-        header = "content-type: application/json"
-        return ("curl", "-sSN", "-H", header, "--data-binary", f"@{body}", self._url(answer))
-
-    def body(self) -> str:
-        """Return the path of a file with the body of Bantam's first request."""
-        path = self.folder / "body.json"
-        if not path.exists():
-            measured(Command(self.bantam("hello", "-p", "hello")), self.wire)
-            path.write_bytes(self.wire.body())
-        return str(path)
-
-    def _url(self, answer: str) -> str:
-        return f"{self.wire.url}/{answer}/chat/completions"
 
 
 def start(bench: Bench) -> Iterator[Row]:
@@ -120,21 +65,20 @@ def hello(bench: Bench) -> Iterator[Row]:
 
 def rounds(bench: Bench) -> Iterator[Row]:
     """Turns of 20 and of 1,000 calls: the client's own time, the command's taken off."""
+    some = measured(Command(bench.bantam("rounds-20", "-p", "go")), bench.wire).posts
+    first, step = some[0].size, some[-1].size - some[-2].size
     for number in (20, 1000):
         name, script = f"{number:,} rounds", f"{number:,} posts, http.client"
         answer, sizes = f"rounds-{number}", bench.folder / f"sizes-{number}.json"
         mine = Command(bench.bantam(answer, "-p", "go"))
-        posted = [each.size for each in measured(mine, bench.wire).posts]
-        sizes.write_text(json.dumps(posted))
+        sizes.write_text(json.dumps([first + step * each for each in range(number + 1)]))
         posts = Command(bench.minimal("rounds", answer, str(sizes), COMMAND))
-        taken = bench.in_turns({name: mine, script: posts})
+        # Long, and each run of them is the median of many rounds: fewer do.
+        taken = bench.in_turns({name: mine, script: posts}, 1 if number == 20 else 0.5)
         pairs = list(zip(taken[name], taken[script], strict=True))
-        spent = [float(theirs.said) for _, theirs in pairs]
-        own = [
-            (median(run.gaps_s) - command) * 1000
-            for run, command in zip(taken[name], spent, strict=True)
-        ]
-        alone = [command * 1000 for command in spent]
+        alone = [float(theirs.said) * 1000 for _, theirs in pairs]
+        gaps = [median(run.gaps_s) * 1000 for run in taken[name]]
+        own = [gap - command for gap, command in zip(gaps, alone, strict=True)]
         what = f"{name}, own time of each"
         yield Row(what, "ms", own, "its command alone", alone, 10, is_value=True)
         if number == 1000:
@@ -189,12 +133,7 @@ def tokens(bench: Bench) -> Iterator[Row]:
 
 def _exponent(seconds: Sequence[float]) -> float:
     """Return the slope of the times over the sizes, both logarithms, by least squares."""
-    x = [math.log(size) for size in _SIZES]
-    y = [math.log(each) for each in seconds]
-    middle = sum(x) / len(x)
-    return sum((a - middle) * b for a, b in zip(x, y, strict=True)) / sum(
-        (a - middle) ** 2 for a in x
-    )
+    return linear_regression([*map(math.log, _SIZES)], [*map(math.log, seconds)]).slope
 
 
 def prompt(bench: Bench) -> Iterator[Row]:
@@ -218,9 +157,8 @@ def prompt(bench: Bench) -> Iterator[Row]:
 def resume(bench: Bench) -> Iterator[Row]:
     """A turn of a session of 5 MB."""
     home = bench.folder / "resumed"
-    said = [("user", "assistant")[n % 2] for n in range(1000)]
-    messages = [{"role": role, "content": "word " * 1000} for role in said]
-    _store(home, hashlib.md5(str(home).encode()).hexdigest(), json.dumps(messages))
+    _store(home, hashlib.md5(str(home).encode()).hexdigest(), _conversation())
+    measured(Command(bench.bantam("hello", "-c", "-p", "hello"), folder=home), bench.wire)
     taken = bench.in_turns(
         {
             "resume": Command(bench.bantam("hello", "-c", "-p", "hello"), folder=home),
@@ -243,7 +181,7 @@ def listing(bench: Bench) -> Iterator[Row]:
     (stored,) = (one / ".bantam" / "sessions").glob("*.json")
     for number in range(1000):
         name = f"session-{number}"
-        _store(many, name, stored.read_text().replace(stored.stem, name))
+        _store(many, name, [stored.read_text().replace(stored.stem, name)])
     call = bench.bantam("hello")
     taken = bench.in_turns(
         {
@@ -273,8 +211,7 @@ def output(bench: Bench) -> Iterator[Row]:
 def sizes(bench: Bench) -> Iterator[Row]:
     """What does not change from run to run: the prompt's tokens, and bytes on the disk."""
     yield Row("system prompt and schemas", "tokens", [_tokens(bench)], bound=1000, is_value=True)
-    build = ("build", "--wheel", "--no-isolation", "--outdir", str(bench.folder), str(ROOT))
-    _python(*build)
+    _python("build", "--wheel", "--no-isolation", "--outdir", str(bench.folder), str(ROOT))
     (wheel,) = bench.folder.glob("*.whl")
     size = wheel.stat().st_size / 1024
     yield Row("wheel", "KiB", [size], bound=150, is_value=True)
@@ -288,54 +225,61 @@ def _tokens(bench: Bench) -> float:
     """Return the tokens of what is sent before the first prompt, in o200k_base."""
     import bpe_openai  # noqa: PLC0415  # last of all: it makes this process big
 
-    request = json.loads(Path(bench.body()).read_bytes())
-    schemas = json.dumps(request["tools"], separators=(",", ":"))
-    text = request["messages"][0]["content"] + schemas
-    return len(bpe_openai.get_encoding("o200k_base").encode(text))
-
-
-def _python(*arguments: str) -> None:
-    """Run a module. Raises CalledProcessError; what it said is in the message of none."""
-    subprocess.run(
-        (sys.executable, "-m", *arguments), check=True, stdout=subprocess.DEVNULL, timeout=120
+    asked = json.loads(Path(bench.body()).read_bytes())
+    schemas = json.dumps(asked["tools"], separators=(",", ":"))
+    return len(
+        bpe_openai.get_encoding("o200k_base").encode(asked["messages"][0]["content"] + schemas)
     )
 
 
-# Name -> what yields its rows, as `--only` takes them and in the order of the table.
+def _python(*arguments: str) -> None:
+    """Run a module. Raises CalledProcessError, and says what it said, if it fails."""
+    call = (sys.executable, "-m", *arguments)
+    done = subprocess.run(call, capture_output=True, text=True, timeout=120, check=False)
+    if done.returncode != 0:
+        sys.stderr.write(done.stderr)
+        done.check_returncode()
+
+
+# Name -> what yields its rows, as `--only` takes them and in the order of the table. Memory is
+# measured first: this process grows with what it keeps.
 GROUPS: Final[Mapping[str, Callable[[Bench], Iterator[Row]]]] = {
     "version": start,
     "hello": hello,
-    "rounds": rounds,
-    "tokens": tokens,
     "prompt": prompt,
     "resume": resume,
     "list": listing,
     "output": output,
+    "tokens": tokens,
+    "rounds": rounds,
     "sizes": sizes,
 }
 
 
-def _store(home: Path, name: str, content: str) -> None:
+def _store(home: Path, name: str, content: Iterable[str]) -> None:
     """Put a session into the folder in which `home` keeps them."""
     folder = home / ".bantam" / "sessions"
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{name}.json").write_text(content)
+    with (folder / f"{name}.json").open("w") as file:
+        file.writelines(content)
+
+
+def _conversation() -> Iterator[str]:
+    """Yield a list of 1,000 messages of 5 kB, as a session may be given: never whole in memory."""
+    for number in range(1000):
+        message = {"role": ("user", "assistant")[number % 2], "content": "word " * 1000}
+        yield ("," if number else "[") + json.dumps(message)
+    yield "]"
 
 
 def _traffic(
     what: str, mine: Sequence[Run], against: str = "", theirs: Sequence[Run] = ()
 ) -> Iterator[Row]:
     """Yield what went over the wire; reused is the part that began the body before, too."""
-    for name, unit in (
-        ("bytes_sent", "B"),
-        ("requests", ""),
-        ("connections", ""),
-        ("prefix_reuse", ""),
-    ):
+    for name in ("bytes_sent", "requests", "connections", "prefix_reuse"):
         values, yardstick = ([run.measures[name] for run in runs] for runs in (mine, theirs))
         if name != "prefix_reuse" or any(values):
-            told = name.replace("_", " ")
-            yield Row(f"{what}, {told}", unit, values, against, yardstick)
+            yield Row(f"{what}, {name.replace('_', ' ')}", "", values, against, yardstick)
 
 
 def _cpu_ms(runs: Sequence[Run]) -> list[float]:
@@ -351,4 +295,6 @@ def _first_ms(runs: Sequence[Run]) -> list[float]:
 
 
 def _peaks(runs: Sequence[Run]) -> list[float]:
-    return [run.peak_mib for run in runs]
+    if any(run.peak_mib is None for run in runs):
+        raise ValueError("the benchmark has become bigger than what it measures")
+    return [run.peak_mib for run in runs if run.peak_mib is not None]

@@ -8,15 +8,16 @@ status is 0 where a bound is missed, too.
 
 import argparse
 import json
+import math
 import platform
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from measuring import Run, Spread
-from rows import GROUPS, ROOT, Bench, Row
+from measuring import Bench, Row, Spread
+from rows import GROUPS, ROOT
 from wire import Wire
 
 _HEAD: Final = (
@@ -36,6 +37,7 @@ def main(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory() as folder, Wire() as wire:
         # Where links are followed, as a process sees its own folder.
         bench = Bench(wire, Path(folder).resolve(), options.runs)
+        bench.warm_up()
         for name in options.only or GROUPS:
             for row in GROUPS[name](bench):
                 print(_line(row), flush=True)
@@ -44,7 +46,7 @@ def main(arguments: Sequence[str]) -> int:
         "python": platform.python_version(),
         "runs": options.runs,
         "rows": told,
-        "processes": {name: _measures(runs) for name, runs in bench.processes.items()},
+        "processes": {name: _measures(each) for name, each in bench.processes.items()},
     }
     options.json.parent.mkdir(parents=True, exist_ok=True)
     options.json.write_text(json.dumps(whole, indent=1) + "\n")
@@ -71,9 +73,13 @@ def _spread(values: Sequence[float]) -> dict[str, float]:
     return {"median": spread.median, "min": spread.min, "max": spread.max}
 
 
-def _measures(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
-    each = [run.measures for run in runs]
-    return {name: _spread([one[name] for one in each]) for name in each[0]}
+def _measures(runs: Sequence[Mapping[str, float]]) -> dict[str, dict[str, float] | None]:
+    """Return the spread of each measure; null where a run has none."""
+    columns = {name: [run[name] for run in runs] for name in runs[0]}
+    return {
+        name: None if any(map(math.isnan, values)) else _spread(values)
+        for name, values in columns.items()
+    }
 
 
 def _ratio(row: Row) -> float | None:

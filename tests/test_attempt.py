@@ -63,6 +63,15 @@ def test_an_answer_is_streamed_and_returned_whole() -> None:
     assert answer.finish_reason == "stop"
 
 
+@pytest.mark.parametrize(("pieces", "most"), [(20, 1), (200, 4)])
+def test_what_has_come_by_now_is_taken_together_and_never_too_much(pieces: int, most: int) -> None:
+    # A chunk an event, as servers send them, and all of them faster than they are taken.
+    waiting = [delta(content="a ")] * pieces
+    events, answer = collected(attempt(given(*waiting, delta("stop"), DONE, End())))
+    assert len(events) <= 1 + most, "the first piece stands by itself"
+    assert text_of(events) == answer.message.content == "a " * pieces
+
+
 @pytest.mark.parametrize("content_type", ["text/event-stream", JSON, "text/plain", "", "x"])
 @pytest.mark.parametrize("body", [OK.body, OK.whole], ids=["sse", "json"])
 def test_stream_and_json_are_read_alike_under_any_content_type(

@@ -55,6 +55,17 @@ class Inbox(Generic[T]):
         """Make room for one more item. For `Cancel.get`."""
         self._room.release()
 
+    def at_once(self) -> T | None:
+        """Return the next item if it is there by now."""
+        try:
+            item = self.queue.get_nowait()
+        except Empty:
+            return None
+        if isinstance(item, _Wake):  # the next `Cancel.get` sees what it stands for
+            return None
+        self.taken()
+        return item
+
     def close(self) -> None:
         """Nothing more will be taken: let the reader's `put`, now or later, return False."""
         self._closed = True

@@ -23,6 +23,7 @@ _ERROR_S: Final = 2.0
 # Behind [DONE] only the end of the body can come; reading it keeps the connection.
 _LAST_BYTES_S: Final = 0.1
 _ERROR_BYTES: Final = 65536
+_MOST_TOGETHER: Final = 64  # parts of a body: a faster sender is not waited for
 
 
 class Attempt:
@@ -81,10 +82,11 @@ def _deltas(
 ) -> Generator[Event, None, None]:
     """Feed the body to `answer` until it is whole or the body ends; yield its deltas."""
     deadline = monotonic() + timeout_s
+    item: Item | None = None
     while not answer.done:
         events = answer.events
         try:
-            item = _next(exchange, deadline, cancel)
+            item = item or _next(exchange, deadline, cancel)
         except TimeoutError:
             if answer.complete:
                 return
@@ -94,7 +96,8 @@ def _deltas(
             raise AttemptFailed(_silence(timeout_s)) from None
         match item:
             case bytes():
-                yield from answer.feed(item)
+                part, item = _together(item, exchange)
+                yield from answer.feed(part)
                 answer.check()  # at once: the rest of a broken answer is not worth the wait
             case Failure() if not answer.complete:
                 raise AttemptFailed(_in_mid_stream(item))
@@ -103,8 +106,20 @@ def _deltas(
         if answer.events > events:
             deadline = monotonic() + (_AFTERTHOUGHT_S if answer.complete else timeout_s)
     # If it comes at once, so that the connection is kept; else that is given up.
-    for _ in _rest(exchange, _LAST_BYTES_S, cancel):
-        pass
+    if item is None or isinstance(item, bytes):
+        for _ in _rest(exchange, _LAST_BYTES_S, cancel):
+            pass
+
+
+def _together(part: bytes, exchange: Exchange) -> tuple[bytes, Item | None]:
+    """Return `part` with what has come behind it by now, and the item that is no part of it.
+
+    Servers send every token in a chunk of its own: a step for each would take most of the time.
+    """
+    parts = [part]
+    while isinstance(item := exchange.inbox.at_once(), bytes) and len(parts) < _MOST_TOGETHER:
+        parts.append(item)
+    return b"".join(parts), item
 
 
 def _rest(exchange: Exchange, seconds: float, cancel: Cancel) -> Iterator[bytes]:

@@ -56,9 +56,10 @@ class Wire:
 
     def _keep(self, messages: Sequence[Message], tools: Tools) -> None:
         mended, items, _ = self._encode(messages, tools)
-        self._given += messages
-        self._repaired += mended
-        self._kept += items
+        if mended:  # else what comes next is the beginning still
+            self._given += messages
+            self._repaired += mended
+            self._kept += items
 
     def _encode(
         self, messages: Sequence[Message], tools: Tools

@@ -46,6 +46,7 @@ coverage: .venv/ready
 check: lint test coverage
 
 bench: .venv/ready
+	$(BIN)/python benchmarks/table.py
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/interrupts.py 10
 	$(BIN)/python benchmarks/sessions.py

@@ -9,6 +9,7 @@ import re
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from math import log
 from pathlib import Path
@@ -172,6 +173,6 @@ def test_eight_times_the_work_takes_about_eight_times_the_time(
     work: Callable[[int, Path], None], size: int, tmp_path: Path
 ) -> None:
     work(8, tmp_path)  # what is loaded is not what is measured
-    small, large = (seconds(lambda size=size: work(size, tmp_path)) for size in (size, 8 * size))
+    small, large = (seconds(partial(work, times * size, tmp_path)) for times in (1, 8))
     exponent = log(large / small) / log(8)
     assert exponent <= 1.4, f"{small:.3f} s, then {large:.3f} s; 1 is linear, 2 quadratic"

@@ -22,7 +22,7 @@ _RESET: Final = "\x1b[m"
 # What may stand in a URI besides letters, digits and "-._~" (RFC 3986, section 2); no blank, quote,
 # backslash or control is in it.
 _URI: Final = ":/?#[]@!$&'()*+,;=%"
-_TARGET: Final = re.compile(r"(?i)(?:https?://(?=[^/?#])|mailto:.).*")
+_TARGET: Final = r"(?i)(?:https?://(?=[^/?#])|mailto:.).*"
 _MOST_TARGET: Final = 2083  # bytes: VTE's bound, and that of old browsers
 _EMOJI_SELECTOR: Final = "\ufe0f"
 # UTS #51: by itself each is as wide as the emoji before it, which older terminals draw it behind.
@@ -33,11 +33,12 @@ _IDEOGRAPH: Final = (
     "\uff01-\uff60\U0001f300-\U0001f3fa\U0001f400-\U0001faff\U00020000-\U0003fffd"
 )
 _ATTACHED: Final = f"[\u0300-\u036f\u200d\u20d0-\u20ff\ufe0e\ufe0f{_SKIN_TONES}]"
-_CHUNK: Final = re.compile(
+# Texts, as `re` compiles them when one is first searched for: 8 ms that the first prompt spares.
+_CHUNK: Final = (
     rf"\n| +|[{_IDEOGRAPH}](?:{_ATTACHED}|(?<=\u200d)[{_IDEOGRAPH}])*|[^\n {_IDEOGRAPH}]+"
 )
 # Letters and signs of one cell, CJK of two; nothing that joins or combines, no emoji.
-_CERTAIN: Final = re.compile(
+_CERTAIN: Final = (
     "[ -~\xa1-\u02ff\u0370-\u0482\u048a-\u0556\u2010-\u2027\u2500-\u257f\u3001-\u3029"
     "\u3041-\u3096\u30a1-\u30fa\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uff01-\uff60]*"
 )
@@ -69,7 +70,7 @@ def target(url: str) -> str:
     ('https://a.b/%1B%5Cc%20d', '', '')
     """
     found = quote(url, safe=_URI, errors="replace")
-    return found if len(found) <= _MOST_TARGET and _TARGET.fullmatch(found) else ""
+    return found if len(found) <= _MOST_TARGET and re.fullmatch(_TARGET, found) else ""
 
 
 def cells(text: str) -> int:
@@ -83,7 +84,7 @@ def cells(text: str) -> int:
 
 def is_certain(text: str) -> bool:
     """Return whether all terminals draw `text` as wide as `cells` says, no less."""
-    return text.isascii() or bool(_CERTAIN.fullmatch(text))
+    return text.isascii() or bool(re.fullmatch(_CERTAIN, text))
 
 
 def rows(text: str, width: int) -> list[tuple[int, int]]:
@@ -96,7 +97,7 @@ def rows(text: str, width: int) -> list[tuple[int, int]]:
     """
     found: list[tuple[int, int]] = []
     start = end = column = 0  # of the row being filled; `column` counts blanks behind `end` too
-    for chunk in _CHUNK.finditer(text):
+    for chunk in re.finditer(_CHUNK, text):
         size = cells(chunk[0])
         if chunk[0] == "\n":
             found.append((start, end))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bantam.agent.commands.reader import commands_of
-from bantam.agent.commands.words import HOME, UNKNOWN, Command, Doubt, Unreadable
+from bantam.agent.commands.words import HERE, HOME, UNKNOWN, Command, Doubt, Unreadable
 
 BASH = shutil.which("bash") or "bash"
 
@@ -50,7 +50,7 @@ def only(text: str) -> Command:
         ("echo ${a:-\"x}\"} ${b/\\}/c} ${c:-'}'} ${d:-$e<f}", [["echo", *"????"]]),
         ("echo $HOME/a ~ ~/b ~bob '~' a~", [["echo", "~/a", "~", "~/b", "?bob", "~", "a~"]]),
         ("echo $((1 + (2*3))) $((a))b", [["echo", "?", "?b"]]),
-        ("((i++)) && ls", [["ls"]]),
+        ("((i++)) && ls", [[], ["ls"]]),
         ("echo $(a) `b` \"$(c 'd')\"", [["a"], ["b"], ["c", "d"], ["echo", *"???"]]),
         (r"echo `a \`b\` \$c`", [["b"], ["a", "?", "?"], ["echo", "?"]]),
         (r'echo "`a \"b\"`"', [["a", "b"], ["echo", "?"]]),
@@ -64,7 +64,8 @@ def only(text: str) -> Command:
         ("until a; do b; done", [["a"], ["b"]]),
         ("for x in a $(b) c; do d; done", [["b"], [], ["d"]]),
         ("for x; do a; done", [[], ["a"]]),
-        ("for ((i = 0; i < 3; i++)); do a; done", [["a"]]),
+        ("for ((i = 0; i < 3; i++)); do a; done", [[], ["a"]]),
+        ("a {1..3} x{2..-1} {5..5}y", [["a", *"123", "x2", "x1", "x0", "x-1", "5y"]]),
         ("case $(a) in b|c) d ;; (e) f ;& g) h;;& *) esac", [["a"], ["d"], ["f"], ["h"]]),
         ("case a in\n# b\nc)\nd\n;;\nesac", [["d"]]),
         ("{ a; b; }", [["a"], ["b"]]),
@@ -107,7 +108,7 @@ def test_a_text_is_the_commands_in_it(text: str, expected: list[list[str]]) -> N
         *("${a@P}",),
         *("\"${a:-'b'}\"", "${a:-<(b)}", "$((1 + $(a)))", "$((`a`))", "((a); b)"),
         *("$'\\0'", "$'\\x41'", "$'\\u00e9'", "$'\\ca'"),
-        *("{1..3}", "{a..z}", "{a,b}" * 10, "{a," * 50),
+        *("{1..300}", "{01..3}", "{1..3..2}", "{a..z}", "{a,b}" * 10, "{a," * 50),
         *("$(" * 30 + ")" * 30, "( " * 30 + "a" + ")" * 30, "${a:-" * 30 + "}" * 30),
     ],
 )  # fmt: skip
@@ -166,6 +167,38 @@ def test_a_command_is_sure_where_it_runs_in_the_shell_itself_whatever_came_befor
         if command.doubt is Doubt.HOW_OFTEN and command.words
     ]
     assert inner == ["j", "k", "l", "n"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("echo $((a + 1)) $((b))", [["a + 1", "b"]]),
+        ("((a)) && b", [["a"], []]),
+        ("for ((a; b; c)); do d; done", [["a; b; c"], []]),
+        (
+            "echo ${?} ${a[i]} ${b:j} ${c:1:k} ${#d[l]} ${e:-f} ${g/h:i} ${@:m}",
+            [["i", "j", "1:k", "l", "m"]],
+        ),
+        ("a[b]=1 c[$d]+=2 e=3 f", [["b", "$d"]]),
+        ("a <<E\n$((b))\nE", [[], ["b"]]),
+    ],
+)
+def test_a_command_knows_what_is_calculated_in_it(text: str, expected: list[list[str]]) -> None:
+    assert [list(command.sums) for command in commands_of(text)] == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["((a))", "a &> b", "a {b}> c", "a $'b'", 'a $"b"', "time a", "`((a))`", "$( ((a)) )"]
+)
+def test_what_each_sh_reads_in_another_way_is_refused_where_it_may_not_be_bash(text: str) -> None:
+    assert commands_of(text)
+    with pytest.raises(Unreadable, match="each sh reads it in another way"):
+        commands_of(text, is_bash=False)
+
+
+def test_the_folder_that_the_shell_is_in_is_known() -> None:
+    command = only('a $PWD/b "${PWD}" "${PWD%/*}"')
+    assert [word.text for word in command.words] == ["a", f"{HERE}/b", HERE, UNKNOWN]
 
 
 def test_a_command_knows_its_source() -> None:

@@ -3,13 +3,13 @@
 import re
 from typing import Final
 
-from bantam.agent.commands.reading import Call, Risk, first
+from bantam.agent.commands.reading import Call, Risk, Rule, first
 from bantam.agent.commands.rules import any_of, leading, split
-from bantam.agent.commands.words import HOME, UNKNOWN, Unreadable, Word
+from bantam.agent.commands.words import HERE, HOME, UNKNOWN, Unreadable, Word
 
 # What each sed command is that neither writes a file nor runs a program. GNU sed ends a pattern at
 # the first sign that is not escaped, in brackets too.
-_ADDRESS: Final = r"(?:\d+|\$|/(?:[^/\\\n]|\\.)+/I?)"
+_ADDRESS: Final = r"(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n]|\\.)+/I?)"
 _SED: Final = re.compile(
     rf"""
     (?:
@@ -17,12 +17,17 @@ _SED: Final = re.compile(
     | (?:{_ADDRESS}(?:,\s*(?:{_ADDRESS}|[+~]\d+))?\s*!?\s*)?
       (?:
         [pdqDPnNgGhHxl=](?=[\s;}}]|$) | {{
+      | y(?P<y>[^\w\s\\])(?:(?:(?!(?P=y))[^\\\n]|\\.)*(?P=y)){{2}}(?=[\s;}}]|$)
       | s(?P<s>[^\w\s\\])(?:(?!(?P=s))[^\\\n]|\\.)*(?P=s)(?:(?!(?P=s))[^\\]|\\.)*(?P=s)
         [gpiI0-9]*(?=[\s;}}]|$)
       )
     )*+
     """,
     re.VERBOSE | re.DOTALL,
+)
+_COPYING: Final = (
+    "-r -R -a -p -v -f -n -i -u -d -H -L -P -k --recursive --archive --verbose --force --preserve "
+    "--no-clobber --interactive --update --help --version"
 )
 _AWK: Final = re.compile(r"system|getline|@|(?<!\|)\|(?!\|)|close|fflush|[^ -~\s]")
 
@@ -33,10 +38,15 @@ def sed(call: Call) -> str | None:
     if any(re.match("-[nErsuz]*i|--i", name) for name, _ in options):
         return Risk.OVERWRITES
     scripts = [value for name, value in options if name == "-e"] or words[:1]
-    if any(word.text.startswith("-") or word.may_hide for word in words):
+    values = call.reading.values
+    if any(
+        each.text.startswith("-")
+        or (each.may_hide and each not in scripts and not values.is_item(each))
+        for each in words
+    ):
         raise Unreadable("an option of sed behind its script")
-    for script in scripts:
-        if UNKNOWN in script.text or HOME in script.text or not _SED.fullmatch(script.text):
+    for script in map(values.filled, scripts):
+        if not {UNKNOWN, HOME, HERE}.isdisjoint(script) or not _SED.fullmatch(script):
             raise Unreadable("a script of sed")
     return None
 
@@ -54,31 +64,34 @@ def awk(call: Call) -> str | None:
 def makes(call: Call) -> str | None:
     """Find what mkdir, touch or tee write outside the project, and what tee replaces."""
     options, files = split(call)
-    if call.name == "mkdir" and any_of(options, "-m --mode"):
+    names = [name for name, _ in options]
+    if call.name == "mkdir" and any_of(names, "-m --mode"):
         return Risk.PERMISSIONS
-    replaces = call.name == "tee" and not any_of(options, "-a --append")
+    if call.name != "tee":
+        is_folder = call.name == "mkdir"
+        return first(call.reading.touches(file, makes_folder=is_folder) for file in files)
+    replaces = not any_of(names, "-a --append")
     return first(call.reading.writes(file, replaces=replaces) for file in files)
 
 
 def copies(call: Call) -> str | None:
     """Find files that cp or mv puts another in the place of, and what mv takes away elsewhere."""
     options, files = split(call)
-    if any_of(options, "-S --suffix -t --target-directory -s -l --link --symbolic-link"):
-        raise Unreadable("links, or a target before its files")
+    if strange := {name for name, _ in options}.difference(_COPYING.split()):
+        raise Unreadable(f"the option {min(strange)} of {call.name}")
     if not files:
         return None
     *sources, target = files
-    if call.name == "mv" and (
-        risk := first(call.reading.writes(s, replaces=False) for s in sources)
-    ):
+    if call.name == "mv" and (risk := first(map(call.reading.touches, sources))):
         return risk
     folder = target.text.rstrip("/")
     if not call.reading.is_there(f"{folder}/."):
-        return call.reading.writes(target)
+        return call.reading.writes(target, opens=False)
     names = [source.text.rstrip("/").rpartition("/")[2] for source in sources]
     if any(not source.is_known for source in sources) or not {"", ".", ".."}.isdisjoint(names):
-        return Risk.OVERWRITES
-    return first(call.reading.writes(Word(f"{folder}/{name}", target.raw)) for name in names)
+        return call.reading.writes(Word(folder, target.raw), opens=False)  # any of what is in it
+    inner = [Word(f"{folder}/{name}", target.raw) for name in names]
+    return first(call.reading.writes(file, opens=False) for file in inner)
 
 
 def tar(call: Call) -> str | None:
@@ -94,15 +107,27 @@ def tar(call: Call) -> str | None:
     raise Unreadable("what tar does")
 
 
-def compiles(call: Call) -> str | None:
-    """Find outputs of a compiler that are in the place of something, or what it runs."""
-    words = iter(call.args)
-    for word in words:
-        if word.may_hide or word.text.startswith(("@", "-wrapper", "-B", "-fplugin", "-spec")):
-            raise Unreadable(f"the option {word.raw}")
-        if word.text.startswith("-o"):
-            file = Word(word.text[2:]) if word.text[2:] else next(words, Word(""))
-            is_object = file.text.endswith(".o")
-            if risk := call.reading.writes(file, replaces=not is_object, is_built=True):
-                return risk
-    return None
+def compiles(plain: str, outputs: str) -> Rule:
+    """Return the rule that a compiler's outputs are in the place of nothing.
+
+    `plain` is a pattern of options that neither write nor run anything; others are not known.
+    """
+
+    def rule(call: Call) -> str | None:
+        words = iter(call.args)
+        for word in words:
+            name = next(filter(word.text.startswith, outputs.split()), "")
+            if word.may_hide or not (name or re.fullmatch(rf"-|(?!@)[^-].*|{plain}", word.text)):
+                raise Unreadable(f"the option {word.raw}")
+            if name:
+                rest = word.text.removeprefix(name).removeprefix("=")
+                file = Word(rest, word.raw) if rest else next(words, Word(""))
+                # Objects, and a folder of them, are built again and again.
+                is_object = file.text.endswith((".o", ".d")) or (
+                    name == "-d" and call.reading.is_there(f"{file.text}/.")
+                )
+                if risk := call.reading.writes(file, replaces=not is_object, is_built=True):
+                    return risk
+        return None
+
+    return rule

@@ -16,14 +16,21 @@ _FILES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The project's folder and the user's home, absolute; `home` is "" where nobody knows it."""
+    """The project's folder and the user's home, absolute; `home` is "" where nobody knows it.
+
+    `shell`: the program that runs commands.
+    """
 
     project: str
     home: str
+    shell: str = "bash"
 
     def has(self, path: str) -> bool:
         """Whether `path` is the project or in it, links followed."""
-        return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self.project))
+        project, real = os.path.realpath(self.project), os.path.realpath(path)
+        # Its folder too: /dev/fd/3 leads to what *we* have opened, the shell has another.
+        folder = os.path.realpath(Path(path).parent)
+        return real == project or all(Path(each).is_relative_to(project) for each in (real, folder))
 
     def keeps(self, path: str) -> bool:
         """Whether `path` configures what is run later: git's folder, a start-up file."""

@@ -5,8 +5,9 @@ Reserved words are passed over, subshells and substitutions are read in place, a
 command in it (the words of `for`, the patterns of `case`) is read for its substitutions alone.
 
 What is not surely understood is refused: functions, `coproc`, `select`, arithmetic with more than
-numbers and names, extended patterns. Bash is the measure; other shells know less. It is linear, and
-it is no `heredocs.ShellCommand`: that one finds the line where a command ends, and knows no words.
+numbers and names, extended patterns. Bash is the measure; where it may be another shell, what that
+would take for something else is refused too. It is linear, and it is no `heredocs.ShellCommand`:
+that one finds the line where a command ends, and knows no words.
 """
 
 import re
@@ -35,20 +36,20 @@ _NAME: Final = re.compile(rf"[A-Za-z_]\w*{END}", re.ASCII)
 _REDIRECTION: Final = re.compile(
     r"&>>?|(?:\d*|\{[A-Za-z_]\w*\})(?:<<-|<<<|<<|<>|<&|>&|>>|>\||<(?!\()|>(?!\())", re.ASCII
 )
-_ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)(?:\[[^]]*\])?\+?=", re.ASCII)
+_ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)(?:\[([^]]*)\])?\+?=", re.ASCII)
 
 
-def commands_of(text: str, depth: int = 0) -> list[Command]:
+def commands_of(text: str, depth: int = 0, *, is_bash: bool = True) -> list[Command]:
     """Return the commands in `text`, in their order, those of a substitution before its own.
 
-    `depth`: levels that it is in by now. Raises Unreadable.
+    `depth`: levels that it is in by now. `is_bash`: surely bash will run it. Raises Unreadable.
     """
-    return _Reader(text, depth).script()
+    return _Reader(text, depth, is_bash=is_bash).script()
 
 
 class _Reader:
-    def __init__(self, text: str, depth: int) -> None:
-        self._scan = Scanner(text, depth, self._substitution, self._backquoted)
+    def __init__(self, text: str, depth: int, *, is_bash: bool) -> None:
+        self._scan = Scanner(text, depth, self._substitution, self._backquoted, is_bash=is_bash)
         self._compounds = 0  # loops and branches that are open
         self._found: list[Command] = []
 
@@ -63,7 +64,8 @@ class _Reader:
         """Return the commands in the body of a here-document."""
         with self._scan.brackets():
             self._scan.body()
-        return self._found
+        sums = tuple(self._scan.sums)
+        return [*self._found, Command((), sums=sums)] if sums else self._found
 
     def _doubt(self, begin: int, doubt: Doubt = Doubt.WHETHER) -> None:
         """Doubt the commands that were found from `begin` on."""
@@ -110,7 +112,8 @@ class _Reader:
         while self._scan.sees("\n", "#"):
             if not self._scan.match(_COMMENT):
                 for body in self._scan.bodies():
-                    self._found += _Reader(body, self._scan.depth).body()
+                    inner = _Reader(body, self._scan.depth, is_bash=self._scan.is_bash)
+                    self._found += inner.body()
             self._scan.blanks()
 
     # -- commands -----------------------------------------------------------------------------
@@ -127,8 +130,10 @@ class _Reader:
         own = self._simple(is_compound=bool(opener))
         if scan.at == begin:
             raise Unreadable(f"an unexpected {scan.next()}")
-        if own.words or own.assignments or own.redirections:
-            self._found.append(replace(own, source=scan.text[first : scan.at].strip()))
+        sums, scan.sums = tuple(scan.sums), []
+        if own.words or own.assignments or own.redirections or sums:
+            source = scan.text[first : scan.at].strip()
+            self._found.append(replace(own, source=source, sums=sums))
         if is_inner:
             self._doubt(at, Doubt.HOW_OFTEN)
 
@@ -139,6 +144,7 @@ class _Reader:
             elif found in ("fi", "done", "}"):
                 self._compounds = max(0, self._compounds - 1)
             elif found == "time":
+                self._scan.needs_bash(found)
                 self._scan.match(_TIME_OPTIONS)
             self._lines()
 
@@ -156,6 +162,7 @@ class _Reader:
                 if not raw or is_compound:
                     raise Unreadable(f"an unexpected {raw or scan.next()}")
                 if not words and (found := _ASSIGNMENT.match(raw)):
+                    scan.sums += filter(None, [found[2]])
                     # A subscript with an expansion is no beginning of what is assigned.
                     value = marked.removeprefix(found[0]) if found[0] in marked else UNKNOWN
                     assignments.append((found[1], word_of(value, raw)))
@@ -165,6 +172,8 @@ class _Reader:
         return Command(tuple(words), tuple(assignments), tuple(redirections))
 
     def _redirection(self, sign: str) -> tuple[str, Word]:
+        if sign[0] in "&{":
+            self._scan.needs_bash(sign)
         sign = sign.rpartition("}")[2].lstrip("0123456789")
         self._scan.blanks()
         marked, raw = self._scan.word()
@@ -189,6 +198,7 @@ class _Reader:
                 self._scan.at -= 1
                 self._substitution()
             case "((":
+                self._scan.needs_bash(opener)
                 self._scan.at -= 2
                 self._scan.arithmetic()
             case "[[":
@@ -246,9 +256,12 @@ class _Reader:
         if not name:
             raise Unreadable("a for without a name")
         self._lines()
+        begin = scan.at
         if scan.match(_IN):
+            begin = scan.at
             self._words("")
-        self._found.append(Command((), ((name, Word(UNKNOWN)),), source=f"for {name}"))
+        value = Word(UNKNOWN, scan.text[begin : scan.at])
+        self._found.append(Command((), ((name, value),), source=f"for {name}"))
 
     def _words(self, between: str) -> None:
         """Step over words; of their substitutions the commands are kept."""
@@ -270,5 +283,5 @@ class _Reader:
 
     def _backquoted(self, text: str) -> None:
         begin = len(self._found)
-        self._found += commands_of(text, self._scan.depth)
+        self._found += commands_of(text, self._scan.depth, is_bash=self._scan.is_bash)
         self._doubt(begin)

@@ -10,7 +10,6 @@ import re
 from typing import Final
 
 from bantam.agent.commands.place import Place
-from bantam.agent.commands.reader import commands_of
 from bantam.agent.commands.reading import Reading
 from bantam.agent.commands.table import TABLE
 from bantam.agent.commands.words import Unreadable
@@ -26,10 +25,11 @@ def risk_of(command: str, place: Place) -> str | None:
     try:
         if _STRANGE.search(command):
             raise Unreadable("a control character")
-        reading = Reading(place, TABLE)
-        for each in commands_of(command):
-            if risk := reading.risk(each):
-                return f"{risk}: {shortened(each.source, _SHOWN)}"
+        if place.shell == "cmd":
+            raise Unreadable("a command of Windows")
+        if found := Reading(place, TABLE).risk_in(command):
+            risk, inner = found
+            return f"{risk}: {shortened(inner.source, _SHOWN)}"
     except Unreadable as error:
         what = shortened(" ".join(str(error).split()), _SHOWN)
         return f"cannot be read ({what}): {shortened(command.strip(), _SHOWN)}"

@@ -9,11 +9,24 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from bantam.agent.commands.reading import Call, Risk, Rule
+from bantam.agent.commands.reading import Call, Risk, Rule, first
 from bantam.agent.commands.words import UNKNOWN, Unreadable, Word
 
+Options = list[tuple[str, Word]]
 ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL | re.ASCII)
+# Long options that name a file or folder which is written, however the program calls it.
+_KIND: Final = r"(?:[-_.]?(?:file|path|dir(?:ectory)?|location|xml|log|json|html|junit|to))"
+_OUTPUT: Final = re.compile(
+    rf"--(?:[\w.]+-)*?(?:(?:out|output|log|junit|report){_KIND}*|(?:cache|coverage|trace){_KIND}+)",
+    re.IGNORECASE,
+)
+# Options by which a check or a test changes what it looks at.
+CHANGES: Final = re.compile(
+    r"-u|--(?:(?:auto|force|snapshot|unsafe)-)?(?:fix|fixes|write|update|apply|correct|autocorrect|"
+    r"clear|clean|init|in-?place|install|add-noqa|regen)(?![a-z]).*"
+)
 _TELLS: Final = ("--version", "-V", "-v", "--help", "-h")
+_TOLD: Final = (["--version"], ["--help"])
 
 
 def harmless(_: Call) -> str | None:
@@ -22,8 +35,28 @@ def harmless(_: Call) -> str | None:
 
 
 def always(risk: str) -> Rule:
-    """Return the rule that `risk` is always there."""
-    return lambda _: risk
+    """Return the rule that `risk` is there, but where a program only tells of itself."""
+    return lambda call: None if [w.text for w in call.args] in _TOLD else risk
+
+
+def each(*rules: Rule) -> Rule:
+    """Return the rule that finds what the first of `rules` does that finds something."""
+    return lambda call: first(rule(call) for rule in rules)
+
+
+def changes(call: Call) -> str | None:
+    """Find options by which a check or a test changes what it looks at."""
+    return Risk.OVERWRITES if any(CHANGES.fullmatch(word.text) for word in call.args) else None
+
+
+def own(rule: Rule) -> Rule:
+    """Return `rule` for what runs the project's code: that which is there, and no other."""
+
+    def own_rule(call: Call) -> str | None:
+        call.reading.runs_project(call.args)
+        return rule(call)
+
+    return own_rule
 
 
 def expanded(rows: Mapping[str, Rule]) -> dict[str, Rule]:
@@ -39,24 +72,42 @@ def unless(
     only: str | None = None,
     words: str = ".*",
     valued: str = "",
+    outputs: str = "",
 ) -> Rule:
     """Return the rule that `risk` is there with one of `risky`, or if one of the others is not so.
 
     `needs`: options of which one must be there. `only`: all that may be there. `words`: the pattern
-    of the other words, joined by blanks. `valued`: options with a value, which is not looked at.
+    of the other words, joined by blanks. `valued`: options with a value, which is not looked at,
+    with a `?` where it is in the same word or not there. `outputs`: options of which the value is a
+    file that is written, besides those of which the name says so.
     """
 
     def rule(call: Call) -> str | None:
-        options, others = split(call, valued)
+        options, others = split(call, f"{valued} {outputs}")
+        names = {name for name, _ in options}
+        # A pattern of files may be several of them.
+        texts = [text for word in others for text in [word.text] * (1 + word.is_glob)]
         is_harmless = (
-            not any_of(options, risky)
-            and (not needs or not set(options).isdisjoint(needs.split()))
-            and (only is None or set(options) <= set(only.split()))
-            and re.fullmatch(words, " ".join(word.text for word in others), re.DOTALL)
+            not any_of(names, risky)
+            and (not needs or not names.isdisjoint(needs.split()))
+            and (only is None or names <= set(only.split()))
+            and re.fullmatch(words, " ".join(texts), re.DOTALL)
         )
-        return None if is_harmless else risk
+        return written(call, options, outputs) if is_harmless else risk
 
     return rule
+
+
+def written(call: Call, options: Options, outputs: str = "") -> str | None:
+    """Return the risk of the files that `options` name as what is written."""
+    files = [
+        replace(value, text=text)
+        for name, value in options
+        if any_of([name], outputs) or _OUTPUT.fullmatch(name)
+        for text in dict.fromkeys((value.text, value.text.rpartition(":")[2]))  # html:folder
+        if text
+    ]
+    return first(map(call.reading.writes, files))
 
 
 def subcommands(other: Risk, rules: Mapping[str, Rule]) -> Rule:
@@ -95,7 +146,7 @@ def wraps(plain: str = "--", valued: str = "", *, before: int = 0, tells: str = 
     return rule
 
 
-def leading(call: Call, plain: str, valued: str = "") -> tuple[list[tuple[str, Word]], list[Word]]:
+def leading(call: Call, plain: str, valued: str = "") -> tuple[Options, list[Word]]:
     """Return the options in front, each with its value, and the words behind them.
 
     `plain` is a pattern of options without a value. Raises Unreadable for others.
@@ -118,45 +169,51 @@ def leading(call: Call, plain: str, valued: str = "") -> tuple[list[tuple[str, W
     return found, words
 
 
-def split(call: Call, valued: str = "") -> tuple[list[str], list[Word]]:
-    """Return options and other words; an option is one letter as `-x`, or a long one as `--name`.
+def split(call: Call, valued: str = "") -> tuple[Options, list[Word]]:
+    """Return options, each with its value, and other words.
+
+    An option is one letter as `-x`, or a long one as `--name`.
 
     Raises Unreadable for a word that may hide one.
     """
-    options: list[str] = []
+    options: Options = []
     others: list[Word] = []
     words = iter(call.args)
     for word in words:
         if word.text == "--":
             others.extend(words)
         elif word.text.startswith("-") and len(word.text) > 1:
-            found, wants_value = _options_in(word, valued.split())
-            options += found
-            value = next(words, Word("")) if wants_value else Word("")
-            if value.splits:
-                raise Unreadable(f"{value.raw} may be several words")
-            if value.text.startswith("-"):  # should the program know no such value
-                options += _options_in(value, valued.split())[0]
-        elif word.may_hide:
+            while word.text.startswith("-"):  # a value too, should the program know none
+                found, wants_value = _options_in(word, valued)
+                options += found
+                if not wants_value:
+                    break
+                word = next(words, Word(""))  # noqa: PLW2901  # as said
+                if word.splits:
+                    raise Unreadable(f"{word.raw} may be several words")
+                options[-1] = options[-1][0], word
+        elif word.may_hide and not call.reading.values.is_item(word):
             raise Unreadable(f"{word.raw} may be an option")
         else:
             others.append(word)
     return options, others
 
 
-def _options_in(word: Word, valued: list[str]) -> tuple[list[str], bool]:
+def _options_in(word: Word, valued: str) -> tuple[Options, bool]:
     """Return the options in `word`, and whether the next word is the value of the last one."""
-    name, equals, _ = word.text.partition("=")
+    name, equals, value = word.text.partition("=")
     is_long = name.startswith("--")
     if word.may_hide and not (is_long and equals and UNKNOWN not in name):
         raise Unreadable(f"{word.raw} may be another option")
     if is_long:
-        return [name], name in valued and not equals
-    found: list[str] = []
-    for letter in word.text[1:]:
-        found.append(f"-{letter}")
-        if found[-1] in valued:
-            return found, len(found) == len(word.text) - 1
+        wants = any_of([name], valued) or _OUTPUT.fullmatch(name)
+        return [(name, Word(value, word.raw))], bool(wants) and not equals
+    found: Options = []
+    for at, letter in enumerate(word.text[1:], 2):
+        option, rest = f"-{letter}", word.text[at:].removeprefix("=")
+        if not {option, f"{option}?"}.isdisjoint(valued.split()):
+            return [*found, (option, Word(rest, word.raw))], not rest and option in valued.split()
+        found.append((option, Word("")))
     return found, False
 
 

@@ -6,29 +6,48 @@ that is given to an interpreter is not read, and a build's target that says more
 
 import re
 from dataclasses import replace
+from itertools import pairwise
 from typing import Final
 
-from bantam.agent.commands.reading import Call, Risk, Rule, check_subscript
-from bantam.agent.commands.rules import ASSIGNMENT, any_of, leading, split
+from bantam.agent.commands.reading import Call, Risk, Rule, first
+from bantam.agent.commands.rules import (
+    ASSIGNMENT,
+    CHANGES,
+    any_of,
+    changes,
+    leading,
+    split,
+    wraps,
+    written,
+)
+from bantam.agent.commands.values import check_subscript
 from bantam.agent.commands.words import HOME, UNKNOWN, Unreadable, Word
 
 _MODULES: Final = (
-    "unittest doctest json.tool pyflakes pycodestyle pydocstyle compileall py_compile tabnanny "
-    "tokenize ast dis platform sysconfig site calendar"
+    "pyflakes pycodestyle pydocstyle compileall py_compile tabnanny tokenize ast dis platform "
+    "sysconfig site calendar"
 )
 _PROGRAMS: Final = (  # that are modules too
-    "pip pytest mypy pyright ruff black isort coverage flake8 pylint bandit vulture"
+    "pip pytest mypy pyright ruff black isort coverage flake8 pylint bandit vulture unittest "
+    "doctest json.tool"
 )
 # Targets and scripts of a project whose names say that more is done than to build or test.
 _TARGET: Final = re.compile(
     r"(?:^|[-:_/.])(?:(?:un|re)?install|(?:dist|mostly|maintainer-)?clean|clear|mrproper|"
     r"(?:un)?deploy|(?:un)?publish|release|push|upload|purge|reset|remove|delete|drop|destroy|"
-    r"wipe|nuke|prune|migrate|rollback|format|fmt|fix|seed|upgrade|update|bump)",
+    r"wipe|nuke|prune|migrate|rollback|format|fmt|fix|seed|upgrade|update|bump|exec)"
+    r"(?:s|up|all|db|prod)?(?-i:(?![a-z]))",
     re.IGNORECASE,
 )
-_DEFINES: Final = re.compile(r"-D\w+(?:=[\w.]*)?")
+_DEFINES: Final = re.compile(r"-D\w+(?:=[\w.#*+]*)?")
 _BUILD_OPTIONS: Final = re.compile(r"-[A-Za-z]*\d*|--[a-z-]*(?:=\w+)?")
 _BUILD_RISKS: Final = "-E -P -e -c --eval --install --command --init-script --graphviz"
+_COMPARES: Final = "-eq -ne -lt -le -gt -ge"
+# Settings of pytest that change what it shows, or which tests there are.
+_PYTEST_SETTINGS: Final = re.compile(
+    r"(?:log_cli(?:_level)?|console_output_style|xfail_strict|asyncio_mode|python_\w+|timeout|"
+    r"faulthandler_timeout|junit_\w+|verbosity\w*)=[\w.*]*"
+)
 # That `make -j` is often told: as good as any number.
 _PROCESSORS: Final = re.compile(r'(-j)?("?)\$\(nproc\)\2')
 
@@ -43,23 +62,24 @@ def shell(call: Call) -> str | None:
     if "--version" in names:
         return None
     if any("c" in name for name in names if not name.startswith("--")):
-        return _text(call, words)
+        return _text(call, words, call.name)
     if not words or words[0].text.startswith("+"):
         raise Unreadable("commands from standard input, or an option")
     return call.reading.runs_file(words[0])
 
 
-def _text(call: Call, words: list[Word]) -> str | None:
+def _text(call: Call, words: list[Word], shell: str = "") -> str | None:
     if not words or not words[0].is_known:
         raise Unreadable("a command that is not known yet")
-    return call.reading.shell(words[0].text)
+    return call.reading.shell(words[0].text, shell)
 
 
 def evaluates(call: Call) -> str | None:
-    """Read the words, joined by blanks, as a command."""
+    """Read the words, joined by blanks, as a command, which watch gives to sh."""
     if not all(word.is_known for word in call.args):
         raise Unreadable("a command that is not known yet")
-    return call.reading.shell(" ".join(word.text for word in call.args if word.text != "--"))
+    text = " ".join(word.text for word in call.args if word.text != "--")
+    return call.reading.shell(text, "sh" if call.name == "watch" else "")
 
 
 def traps(call: Call) -> str | None:
@@ -78,14 +98,23 @@ def sources(call: Call) -> str | None:
 def enters(call: Call) -> str | None:
     """Let what follows begin in another folder."""
     words = [word for word in call.args if word.text not in ("-P", "-L", "--")]
+    if words and re.match("[-+].", words[0].text):
+        raise Unreadable(f"{words[0].raw} of {call.name}")
     default = Word("-" if call.name == "popd" else HOME, call.name)
     return call.reading.enters(words[0] if words else default)
 
 
 def tests(call: Call) -> None:
-    """Find a command that is hidden in a subscript."""
-    for word in call.args:
+    """Find a command that is hidden in a subscript, or in what is calculated."""
+    check = call.reading.values.check
+    for before, word in pairwise((Word(""), *call.args)):
         check_subscript(word)
+        if (call.name == "unset" or before.text == "-v") and not word.is_known:
+            raise Unreadable(f"{word.raw}: a name that is not known yet")
+        if call.name == "let" or (call.name == "[[" and before.text in _COMPARES.split()):
+            check(word.raw)
+        if call.name == "[[" and word.text in _COMPARES.split():
+            check(before.raw)
 
 
 def sets(call: Call) -> str | None:
@@ -93,9 +122,10 @@ def sets(call: Call) -> str | None:
     for word in call.args:
         check_subscript(word)
         name, equals, value = word.text.partition("=")
-        if UNKNOWN in name or re.fullmatch(r"-\w*[fnC]\w*", name):
+        if UNKNOWN in name or re.match(r"-\w*[finC]", name):
             raise Unreadable(f"{word.raw}: a name that is not known, or a function")
-        if risk := call.reading.assigns(name.removesuffix("+"), Word(value if equals else UNKNOWN)):
+        name = re.sub(r"^-\w*?a|[+[].*", "", name)  # read -aPATH, PATH[0]
+        if risk := call.reading.assigns(name, Word(value if equals else UNKNOWN)):
             return risk
     return None
 
@@ -104,8 +134,10 @@ def prints(call: Call) -> str | None:
     """Allow printf where it prints."""
     if call.args and call.args[0].may_hide:
         raise Unreadable(f"{call.args[0].raw} may be an option")
-    is_set = bool(call.args) and call.args[0].text == "-v"
-    return sets(replace(call, args=call.args[1:2])) if is_set else None
+    if not call.args or not call.args[0].text.startswith("-v"):
+        return None
+    glued = call.args[0].text[2:]
+    return sets(replace(call, args=(Word(glued),) if glued else call.args[1:2]))
 
 
 # -- what runs a command for each of many words -----------------------------------------------
@@ -166,6 +198,7 @@ def interpreter(plain: str = "--", alone: str = "--version -V -v --help -h") -> 
 
     def rule(call: Call) -> str | None:
         if len(call.args) == 1 and call.args[0].text in alone.split():
+            call.reading.runs_project(())  # --test does
             return None
         options, words = leading(call, plain)
         if not words:
@@ -188,6 +221,27 @@ def _module(call: Call, words: list[Word]) -> str | None:
     raise Unreadable(f"the module {module} is not the project's")
 
 
+def uv(call: Call) -> str | None:
+    """Run a program of the project's environment, or a file of its."""
+    if call.args and call.args[0].text.endswith(".py"):
+        return call.reading.runs_file(call.args[0])
+    return wraps()(call)
+
+
+def pytest(call: Call) -> str | None:
+    """Find what a run of tests does besides."""
+    options, _ = split(call, "-k -m -n -p -W -c -o --override-ini")
+    for name, value in options:
+        if any_of([name], "--basetemp"):
+            return Risk.DELETES
+        if any_of([name], "--pastebin"):
+            return Risk.NETWORK
+        is_setting = name in ("-o", "--override-ini")
+        if is_setting and not _PYTEST_SETTINGS.fullmatch(value.text):
+            raise Unreadable(f"the setting {value.raw} of pytest")
+    return changes(call) or written(call, options)
+
+
 def npx(call: Call) -> str | None:
     """Run what the project has installed; anything else would be downloaded."""
     words = [word for word in call.args if word.text not in ("--no-install", "--no", "--")]
@@ -196,23 +250,32 @@ def npx(call: Call) -> str | None:
     return Risk.NETWORK
 
 
-def builds(call: Call) -> str | None:
-    """Allow the project's targets whose names say nothing worse, and folders in it."""
-    args = [Word("-j4") if _PROCESSORS.fullmatch(word.raw) else word for word in call.args]
-    args = [word for word in args if not _DEFINES.fullmatch(word.text)]
-    options, others = split(replace(call, args=tuple(args)))
-    if any_of(options, _BUILD_RISKS) or not all(
-        _BUILD_OPTIONS.fullmatch(word.text) for word in args if word.text.startswith("-")
-    ):
-        raise Unreadable("an option that may run something")
-    for word in others:
-        if "$" in word.text or "`" in word.text:
-            raise Unreadable(f"{word.raw} may run something")
-        if assigned := ASSIGNMENT.fullmatch(word.text):
-            if risk := call.reading.assigns(assigned[1], Word(assigned[2])):
-                return risk
-        elif not call.reading.is_inside(word):
-            raise Unreadable(f"{word.raw}: a file that is not the project's")
-        elif _TARGET.search(word.text):
-            return Risk.TARGET
-    return None
+def builds(risky: str = _BUILD_RISKS) -> Rule:
+    """Return the rule that the project's targets run whose names say nothing worse."""
+
+    def rule(call: Call) -> str | None:
+        args = [Word("-j4") if _PROCESSORS.fullmatch(word.raw) else word for word in call.args]
+        # What is behind -- is for the program that is run: it counts as well.
+        args = [word for word in args if word.text != "--" and not _DEFINES.fullmatch(word.text)]
+        options, others = split(replace(call, args=tuple(args)))
+        names = [name for name, _ in options]
+        if any_of(names, risky) or not all(
+            _BUILD_OPTIONS.fullmatch(word.text) for word in args if word.text.startswith("-")
+        ):
+            raise Unreadable("an option that may run something")
+        given = [each for word in others for each in word.text.partition("=")[2].split()]
+        if any(map(CHANGES.fullmatch, [*names, *given])):
+            return Risk.OVERWRITES
+        return first(_target(call, word) for word in others) or written(call, options)
+
+    return rule
+
+
+def _target(call: Call, word: Word) -> str | None:
+    if "$" in word.text or "`" in word.text:
+        raise Unreadable(f"{word.raw} may run something")
+    if assigned := ASSIGNMENT.fullmatch(word.text):
+        return call.reading.assigns(assigned[1], Word(assigned[2]))
+    if not call.reading.is_inside(word):
+        raise Unreadable(f"{word.raw}: a file that is not the project's")
+    return Risk.TARGET if _TARGET.search(word.text) else None

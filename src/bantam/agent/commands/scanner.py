@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from bantam.agent.commands.words import HOME, UNKNOWN, Document, Unreadable, quoted, unescaped
+from bantam.agent.commands.words import HERE, HOME, UNKNOWN, Document, Unreadable, quoted, unescaped
 
 END: Final = r"(?=[ \t\n;&|()<>]|$)"  # of a word, as a pattern
 DEEPEST: Final = 20  # levels of nesting; each takes some ten frames of Python's stack
@@ -26,14 +26,21 @@ _IN_QUOTES: Final = re.compile(r'[^"\\$`]++')
 _IN_BRACES: Final = re.compile(r"[^'\"\\$`}<>]++")
 _ARITHMETIC: Final = re.compile(r"[\w \t+*/%<>=!&|^~?:,$#@{}\[\].;-]++")
 # Commands in braces, an assigned default, a prompt's expansion: more is done than a value read.
-_STRANGE_BRACES: Final = re.compile(r"[\s|]|\w+(?:\[[^]}]*\])?:?=|[^}]*@P")
+_STRANGE_BRACES: Final = re.compile(
+    r"[\s|]|\w+(?:\[[^]}]*\])?:?=|[^}]*@P|!(?!\w+(?:\[[@*]\]|[@*])\})"
+)
+# What is calculated in braces: the index, or where a part begins and how long it is.
+_SUM_IN_BRACES: Final = re.compile(
+    r"[#!]?(?:\w+|[@*])(?:\[(.*?)\])?(?::(?![-+=?])(.*))?", re.DOTALL
+)
+_ENVIRONMENT: Final = {"HOME": HOME, "PWD": HERE}
 
 
 class Scanner:
     """`at` is the place in `text` that is read next.
 
     `substitution` is called at the bracket of `$(`, and steps over it and its end. `backquoted`
-    gets the text between backquotes.
+    gets the text between backquotes. `is_bash`: what only bash knows may stand in the text.
     """
 
     def __init__(
@@ -42,10 +49,14 @@ class Scanner:
         depth: int,
         substitution: Callable[[], None],
         backquoted: Callable[[str], None],
+        *,
+        is_bash: bool,
     ) -> None:
         self.text = text
         self.at = 0
         self.depth = depth
+        self.is_bash = is_bash
+        self.sums: list[str] = []  # what is calculated, so far
         self.due: list[Document] = []  # whose bodies follow the line
         self._is_due_outside = False  # around the brackets in hand
         self._substitution = substitution
@@ -91,6 +102,11 @@ class Scanner:
                 self.at += len(sign)
                 return True
         return False
+
+    def needs_bash(self, sign: str) -> None:
+        """Raise Unreadable where a shell that does not know `sign` may run something else."""
+        if not self.is_bash:
+            raise Unreadable(f"{sign}: each sh reads it in another way")
 
     def blanks(self) -> None:
         """Step over blanks and continued line ends."""
@@ -219,12 +235,15 @@ class Scanner:
             name = self._braces(is_quoted=is_quoted)
         elif found := self.match(_VARIABLE):
             name = found
-        elif self.sees("'") and not is_quoted:
+        elif self.sees("'", '"') and not is_quoted:
+            self.needs_bash(f"${self.next()}")
+            if self.sees('"'):
+                return ""  # $"..." is "..." in the user's language
             return quoted(_ESCAPE.sub(unescaped, self._inside(_ANSI)))
-        else:  # $"..." is "..." in the user's language
-            return "" if self.sees('"') and not is_quoted else quoted("$")
-        if name == "HOME":
-            return quoted(HOME)
+        else:
+            return quoted("$")
+        if name in _ENVIRONMENT:
+            return quoted(_ENVIRONMENT[name])
         # "$@" may be many words in quotes too.
         return quoted(UNKNOWN) if is_quoted and "@" not in name else UNKNOWN
 
@@ -240,7 +259,10 @@ class Scanner:
                     raise Unreadable("a ${ that is not clear")
                 if not self.match(_IN_BRACES) and not self.take("<", ">"):
                     self._piece(self.next())
-        return self.text[begin : self.at - 1]
+        inner = self.text[begin : self.at - 1]
+        if found := _SUM_IN_BRACES.match(inner):
+            self.sums += filter(None, found.groups())
+        return inner
 
     def _backquotes(self, *, is_quoted: bool) -> str:
         escapable = r"[$`\"\\]" if is_quoted else r"[$`\\]"
@@ -250,7 +272,7 @@ class Scanner:
     def arithmetic(self) -> None:
         """Step over `((...))`: names, numbers and signs, or it is Unreadable."""
         self.at += 2
-        depth = 2
+        depth, begin = 2, self.at
         while depth:
             text = self.match(_ARITHMETIC) or ""
             # `$(` is no arithmetic, and a bracket of one sign may be a subshell's.
@@ -259,3 +281,4 @@ class Scanner:
             depth += 1 if self.text[self.at - 1] == "(" else -1
             if depth == 1 and not self.sees(")"):
                 raise Unreadable("arithmetic that is not clear")
+        self.sums.append(self.text[begin : self.at - 2])

@@ -6,89 +6,21 @@ Of a program with options only those are named that write, run or send something
 import re
 from typing import Final
 
-from bantam.agent.commands import files, runners
+from bantam.agent.commands import files, git, runners
 from bantam.agent.commands.reading import Call, Risk, Rule
 from bantam.agent.commands.rules import (
     always,
+    changes,
+    each,
     expanded,
     harmless,
-    leading,
+    own,
     subcommands,
     unless,
     wraps,
 )
 from bantam.agent.commands.runners import interpreter
-from bantam.agent.commands.words import Unreadable
-
-# -- git --------------------------------------------------------------------------------------
-
-# Each of git's settings may name a program; these do not.
-_SETTINGS: Final = re.compile(
-    r"(?:color\.[\w.]+|core\.(?:quotepath|pager=cat|autocrlf|abbrev)|user\.(?:name|email)|"
-    r"advice\.\w+|init\.defaultbranch|commit\.gpgsign|log\.\w+|diff\.(?:renames|algorithm))(?:=.*)?",
-    re.IGNORECASE | re.DOTALL,
-)
-_GIT: Final = subcommands(
-    Risk.UNKNOWN,
-    {
-        (
-            "status diff log show blame shortlog describe rev-parse rev-list ls-files ls-tree "
-            "cat-file grep merge-base for-each-ref show-ref cherry check-ignore"
-        ): unless(
-            Risk.OVERWRITES,
-            "--output --ext-diff -O --open-files-in-pager --textconv",
-            valued="-n -S -G -L -e --grep --author --since --until --max-count",
-        ),
-        "rm clean gc prune filter-branch": always(Risk.DELETES),
-        "push": always(Risk.PUSHES),
-        "pull fetch clone ls-remote": always(Risk.NETWORK),
-        "reset rebase merge cherry-pick revert am apply update-ref bisect": always(Risk.HISTORY),
-        "add": unless(Risk.OVERWRITES, "-e --edit -i --interactive -p --patch"),
-        "commit": unless(
-            Risk.HISTORY,
-            "--amend -e --edit -t --template",
-            valued="-m -F -C --message --file --author --date --fixup --squash --trailer",
-        ),
-        "branch": unless(
-            Risk.HISTORY,
-            "-d -D -f -m -M -c -C --delete --force --move --copy --edit-description",
-            valued="--contains --merged --no-merged --sort --format --points-at",
-        ),
-        "tag": unless(Risk.HISTORY, "-d -f --delete --force", valued="-m -F --message --file -n"),
-        "reflog": unless(Risk.DELETES, words="|show.*"),
-        "stash": subcommands(Risk.HISTORY, {"list show": harmless}),
-        "remote": unless(Risk.KEPT, only="-v --verbose", words="|get-url .*"),
-        "config": unless(
-            Risk.KEPT,
-            only="--get --get-all --get-regexp --list -l --show-origin --global --local",
-            words=r"|[\w-]+\.[\w.-]+",
-        ),
-        # Whether another name is a branch or a file, git alone knows.
-        "checkout": unless(Risk.OVERWRITES, needs="-b", only="-b -q", words=r"\S+(?: \S+)?"),
-        "switch": unless(
-            Risk.OVERWRITES, "-f -C --force --discard-changes --force-create --orphan"
-        ),
-        "restore": unless(Risk.OVERWRITES, "--worktree -W", needs="--staged -S"),
-        "mv": unless(Risk.OVERWRITES, "-f --force"),
-        "init": unless(Risk.OUTSIDE, only="-q -b", words="", valued="-b"),
-        "worktree": subcommands(Risk.OUTSIDE, {"list": harmless}),
-        "submodule": subcommands(Risk.NETWORK, {"status": harmless}),
-    },
-)
-
-
-def git(call: Call) -> str | None:
-    """Find what a command of git may lose, send or run."""
-    options, words = leading(call, "--no-pager|-P|--no-optional-locks|--version", "-C -c")
-    for name, value in options:
-        if (name == "-C" and not call.reading.is_inside(value)) or (
-            name == "-c" and not (value.is_known and _SETTINGS.fullmatch(value.text))
-        ):
-            raise Unreadable(f"git's option {name} {value.raw}")
-    return _GIT(Call(call.name, tuple(words), call.reading)) if words else None
-
-
-# -- all --------------------------------------------------------------------------------------
+from bantam.agent.commands.words import Unreadable, Word
 
 # They read and print, whatever their arguments.
 _HARMLESS: Final = """
@@ -99,34 +31,62 @@ _HARMLESS: Final = """
     strings sum tac tail times tokei tr true tty type ulimit uname unexpand uptime users wait wc
     whereis which who whoami yes zcat zgrep
 """
-_CHECKS: Final = unless(
-    Risk.OVERWRITES,
-    "-i -w -o -u --fix --write --in-place --fix-only --unsafe-fixes --add-noqa --install-types "
-    "--output --output-file --report-file --outFile --outDir --init --update --updateSnapshot",
-)
-_FORMATS: Final = unless(Risk.OVERWRITES, needs="--check --diff --check-only")
+_CHECKS: Final = each(changes, unless(Risk.OVERWRITES, "-i -w", outputs="-o"))
+_FORMATS: Final = unless(Risk.OVERWRITES, needs="--check --diff")
 # One dash and many letters: what else there is may run something.
 _GO_OPTIONS: Final = re.compile(
-    r"-(?:v|x|n|a|run|count|race|cover|short|json|timeout|bench|benchmem|tags|failfast|u)(?:=.*)?"
+    r"-(?:v|x|n|a|run|count|race|cover|short|json|timeout|bench|benchmem|tags|failfast)(?:=.*)?"
 )
+_GO_OUTPUTS: Final = re.compile("--?(?:o|(?:cover|cpu|mem|block|mutex)profile|trace)")
 
 
 def _go(call: Call) -> str | None:
     """Allow to build, test and run the project."""
-    for word in call.args:
-        if word.may_hide or (word.text.startswith("-") and not _GO_OPTIONS.fullmatch(word.text)):
+    words = iter(call.args)
+    for word in words:
+        name, equals, value = word.text.partition("=")
+        if _GO_OUTPUTS.fullmatch(name):
+            file = Word(value, word.raw) if equals else next(words, Word(""))
+            if risk := call.reading.writes(file, is_built=True):
+                return risk
+        elif word.may_hide or (name.startswith("-") and not _GO_OPTIONS.fullmatch(word.text)):
             raise Unreadable(f"go's option {word.raw}")
+        elif "@" in name:  # a version, which is fetched
+            return Risk.NETWORK
     return None
 
 
+def _cargo_fmt(call: Call) -> str | None:
+    """Allow to look, as cargo or rustfmt behind -- is told to."""
+    is_plain = all(word.text in ("--", "--all", "--check") for word in call.args)
+    return None if is_plain and call.args and call.args[-1].text == "--check" else Risk.TARGET
+
+
 _RUNS: Final = wraps()
+# No comma: what is behind one is for another program.
+_COMPILER_OPTIONS: Final = (
+    r"-(?:[OgIDULlx][^,]*|W[\w+=-]*|Wl(?:,--[a-z-]+)+|std=[\w+]+|m[\w=+-]+|f(?!plugin)[\w-]+|fsanitize=[\w,-]+|"
+    r"[cESsvw]|pthread|pedantic(?:-errors)?|pipe|shared|static|rdynamic|dump(?:version|machine)|M{1,2}D?|M[PTQ]|isystem|include|framework)"
+    "|--version|--help"
+)
 
 _ROWS: Final[dict[str, Rule]] = {
     _HARMLESS: harmless,
     "rm rmdir unlink shred": always(Risk.DELETES),
-    (
-        "shuf dd truncate patch install rsync split vi vim nano emacs unzip gzip gunzip bzip2 xz"
-    ): always(Risk.OVERWRITES),
+    ("truncate patch install split vi vim nano emacs"): always(Risk.OVERWRITES),
+    "shuf": unless(Risk.OVERWRITES, valued="-n -i", outputs="-o --output"),
+    "dd": unless(Risk.OVERWRITES, words=r"(?:(?:if|ibs|bs|count|skip|status|iflag)=\S* ?)*"),
+    "rsync": unless(
+        Risk.OVERWRITES,
+        needs="-n --dry-run",
+        only="-n --dry-run -a -r -v -i -z -c -u -h -P --delete --stats --progress --exclude",
+        words="[^:]*",
+        valued="--exclude",
+    ),
+    "unzip": unless(Risk.OVERWRITES, needs="-l -t -v -Z -p -c", valued="-d -P"),
+    "gzip gunzip bzip2 xz": unless(
+        Risk.OVERWRITES, needs="-c -l -t --stdout --list --test", valued="-S -T -F -C -M -b"
+    ),
     "chmod chown chgrp setfacl chattr umask": always(Risk.PERMISSIONS),
     "sudo doas su pkexec": always(Risk.SUDO),
     (
@@ -134,11 +94,14 @@ _ROWS: Final[dict[str, Rule]] = {
         "kubectl helm http apt apt-get yum dnf pacman apk snap brew gem pipx conda terraform "
         "ansible rclone"
     ): always(Risk.NETWORK),
-    "kill pkill killall fuser": always(Risk.STOPS),
+    "pkill killall fuser": always(Risk.STOPS),
+    "kill": subcommands(Risk.STOPS, {"-0 -l -L": harmless}),
+    "crontab": unless(Risk.SYSTEM, needs="-l", only="-l", words=""),
+    "hostname": unless(Risk.SYSTEM, only="-f -s -i -I -d --fqdn --short", words=""),
     (
-        "shutdown reboot halt poweroff systemctl service launchctl crontab at mount umount "
+        "shutdown reboot halt poweroff systemctl service launchctl at mount umount "
         "mkfs mkfs.ext4 fdisk parted iptables nft ifconfig ip sysctl useradd userdel usermod "
-        "passwd hostname"
+        "passwd"
     ): always(Risk.SYSTEM),
     "ln": always(Risk.LINKS),
     "svn hg": always(Risk.HISTORY),
@@ -149,13 +112,15 @@ _ROWS: Final[dict[str, Rule]] = {
     "tar": files.tar,
     "sed": files.sed,
     "awk gawk mawk": files.awk,
-    "sort": unless(Risk.OVERWRITES, "-o --output --compress-program", valued="-k -t -S -T --key"),
+    "sort": unless(
+        Risk.OVERWRITES, "--compress-program", valued="-k -t -S -T --key", outputs="-o --output"
+    ),
     "uniq": unless(Risk.OVERWRITES, words="[^ ]*", valued="-f -s -w"),
     "xxd": unless(Risk.OVERWRITES, words="[^ ]*", valued="-l -c -g -s"),
-    "tree": unless(Risk.OVERWRITES, "-o -R", valued="-L -I -P"),
+    "tree": unless(Risk.OVERWRITES, "-R", valued="-L -I -P", outputs="-o"),
     "file": unless(Risk.OVERWRITES, "-C --compile"),
     "less": unless(Risk.OVERWRITES, "-o -O -k --log-file --LOG-FILE --lesskey-file"),
-    "date": unless(Risk.SYSTEM, "-s --set", words=r"|\+.*", valued="-d -r --date"),
+    "date": unless(Risk.SYSTEM, "-s --set", words=r"|\+.*", valued="-d -r --date -I?"),
     "rg": unless(
         Risk.UNKNOWN, "--pre --hostname-bin", valued="-e -g -t -T -A -B -C -m -f -r -j -d -M -E"
     ),
@@ -170,6 +135,7 @@ _ROWS: Final[dict[str, Rule]] = {
     "stdbuf": wraps(valued="-o -e -i"),
     "command": wraps("-[pvV]", tells="-v -V"),
     "exec": wraps("-[cl]", "-a"),
+    "jobs": unless(Risk.UNKNOWN, only="-l -p -r -s -n"),
     "sh bash dash zsh": runners.shell,
     "eval watch": runners.evaluates,
     "trap": runners.traps,
@@ -179,54 +145,88 @@ _ROWS: Final[dict[str, Rule]] = {
     "test [ [[ let unset": runners.tests,
     "printf": runners.prints,
     # version control, interpreters, builders
-    "git": git,
+    "git": git.git,
     "python python3": interpreter(r"-[uBOEsSIvqxb]+|-[WX]\S+|-m"),
     "node": interpreter(
         r"--(?:test|check|watch|no-warnings|enable-source-maps|experimental-strip-types)",
         "--version -v --help --test",
     ),
-    "ruby perl php": interpreter(),
+    "ruby perl php": interpreter("--|-[clwW]"),
     "npx": runners.npx,
     "npm pnpm yarn bun": subcommands(
         Risk.NETWORK,
         {
-            "run run-script test t start lint build typecheck check dev": runners.builds,
+            "run run-script test t start lint build typecheck check dev": own(runners.builds()),
             "ls list why help": harmless,
         },
     ),
-    "uv poetry pipenv pdm hatch rye bundle": subcommands(Risk.NETWORK, {"run exec": _RUNS}),
-    "pip pip3": subcommands(Risk.NETWORK, {"list show freeze check": harmless}),
-    "make gmake cmake ninja gradle gradlew mvn mvnw just task rake tox nox": runners.builds,
+    "uv poetry pipenv pdm hatch rye bundle": subcommands(Risk.NETWORK, {"run exec": runners.uv}),
+    "pip pip3": subcommands(
+        Risk.NETWORK,
+        {
+            "show freeze check": harmless,
+            "list": unless(Risk.NETWORK, "-o -u --outdated --uptodate --index-url"),
+        },
+    ),
+    "make gmake cmake ninja gradle gradlew mvn mvnw just task rake": own(runners.builds()),
+    "tox nox": own(runners.builds("-x --override -P --install-only")),
+    "ctest": own(
+        unless(
+            Risk.TARGET,
+            only="-j -R -E -L -N -V -Q --output-on-failure --test-dir --verbose --timeout",
+            valued="-j -R -E -L --test-dir --timeout",
+        )
+    ),
     "cargo": subcommands(
         Risk.TARGET,
         {
-            "check c build b test t clippy run r bench doc tree metadata": unless(
-                Risk.TARGET, "--config --fix --target-dir", valued="-p -j --package --test"
-            )
+            "check c build b test t clippy run r bench doc tree metadata": own(
+                unless(Risk.TARGET, "--config --fix --target-dir", valued="-p -j --package --test")
+            ),
+            "fmt": _cargo_fmt,
         },
     ),
     "go": subcommands(
         Risk.TARGET,
         {
-            "build test vet list version doc run": _go,
+            "build test vet list version doc run": own(_go),
             "env": unless(Risk.TARGET, only="", words=""),
         },
     ),
-    "gcc g++ cc c++ clang clang++ rustc javac": files.compiles,
+    "gcc g++ cc c++ clang clang++": files.compiles(_COMPILER_OPTIONS, "-o --output -MF"),
+    "rustc": files.compiles(
+        r"-[OgVv]|--(?:edition|crate-type|crate-name|cap-lints|test|version)(?:=\S+)?",
+        "-o --out-dir",
+    ),
+    "javac": files.compiles(
+        r"-(?:g|cp|classpath|sourcepath|source|target|encoding|nowarn|verbose|version)|"
+        r"--release|-Xlint\S*",
+        "-d",
+    ),
     "docker podman": subcommands(
         Risk.SYSTEM, {"ps images logs inspect version info top": harmless}
     ),
     # tests and checks
-    "pytest": unless(Risk.DELETES, "--basetemp -o --override-ini", valued="-k -m -n -p -W -c"),
+    "pytest": own(runners.pytest),
+    "unittest doctest": own(harmless),
+    "json.tool": unless(Risk.OVERWRITES, words="[^ ]*", valued="--indent"),
     "coverage": subcommands(
         Risk.DELETES,
-        {"run": interpreter(r"--branch|-[ap]|-m"), "report html xml json": harmless},
+        {
+            "run": interpreter(r"--branch|-[ap]|-m"),
+            "report html xml json": unless(Risk.OVERWRITES, outputs="-o -d --directory"),
+        },
     ),
     "ruff": subcommands(Risk.OVERWRITES, {"check": _CHECKS, "rule": harmless, "format": _FORMATS}),
-    "black isort rustfmt": _FORMATS,
-    (
-        "mypy pyright flake8 pylint bandit vulture tsc jest vitest mocha eslint stylelint biome "
-        "prettier rspec rubocop phpunit golangci-lint gofmt shfmt shellcheck"
-    ): _CHECKS,
+    "black rustfmt": _FORMATS,
+    "isort": unless(
+        Risk.OVERWRITES,
+        needs="-c --check --check-only --diff",
+        valued="-a -b -f -i -l -m -o -p -s -t -w",
+    ),
+    ("mypy pyright flake8 bandit vulture tsc biome golangci-lint gofmt shfmt shellcheck"): _CHECKS,
+    # Their settings are code.
+    "jest vitest mocha rspec phpunit eslint stylelint prettier pylint": own(_CHECKS),
+    "rubocop": each(changes, unless(Risk.OVERWRITES, "-a -A -x", outputs="-o")),
 }
 TABLE: Final = expanded(_ROWS)

@@ -15,6 +15,7 @@ from typing import Final
 # Neither can stand in a command: controls are refused before it is read.
 UNKNOWN: Final = "\0"
 HOME: Final = "\1"  # the user's home folder
+HERE: Final = "\3"  # the folder that the shell is in
 
 _EMPTY: Final = "\2"  # what keeps '' from being no word
 _PLANE: Final = 0xF0000
@@ -23,6 +24,7 @@ _BARE: Final = {code + _PLANE: code for code in range(128)} | {_PLANE + ord(_EMP
 _MOST_WORDS: Final = 200  # that braces make of one
 _MOST_BRACES: Final = 40  # each is searched for its end: together not more than linear
 _BRACE: Final = re.compile("[{},]")
+_SEQUENCE: Final = re.compile(r"(0|-?[1-9]\d{0,5})\.\.(0|-?[1-9]\d{0,5})", re.ASCII)
 _NAMED: Final = dict(zip("aefnrtv\\'\"?", "\a\x1b\f\n\r\t\v\\'\"?", strict=True))
 
 
@@ -68,13 +70,14 @@ class Command:
     """A simple command: its words, program first, perhaps none.
 
     A redirection is its sign without a number, as `>>`, and the target; that of `<<<` and `<<` is
-    no file.
+    no file. `sums`: what is calculated in it, as it stands.
     """
 
     words: tuple[Word, ...]
     assignments: tuple[tuple[str, Word], ...] = ()
     redirections: tuple[tuple[str, Word], ...] = ()
     source: str = ""
+    sums: tuple[str, ...] = ()
     doubt: Doubt = Doubt.NONE
 
 
@@ -90,7 +93,7 @@ class Document:
     def of(cls, marked: str, raw: str, *, strips_tabs: bool) -> "Document":
         """Return the document of a word. Raises Unreadable if it is a strange one."""
         word = marked.translate(_BARE)
-        if UNKNOWN in word or HOME in word or "\\\n" in raw or "\n" in word:
+        if not {UNKNOWN, HOME, HERE}.isdisjoint(word) or "\\\n" in raw or "\n" in word:
             raise Unreadable("the word of a here-document")
         return cls(word, strips_tabs, any(sign in raw for sign in "'\"\\"))
 
@@ -163,7 +166,16 @@ def _alternatives(marked: str, start: int) -> tuple[list[str], int] | None:
             parts.append(marked[part : found.start()])
             part = found.end()
         if depth == 0:
-            if len(parts) == 1 and ".." in parts[0]:
-                raise Unreadable("a sequence in braces")
-            return (parts, part) if len(parts) > 1 else None
+            if len(parts) > 1:
+                return parts, part
+            return (_sequence(parts[0]), part) if ".." in parts[0] else None
     return None
+
+
+def _sequence(text: str) -> list[str]:
+    found = _SEQUENCE.fullmatch(text)
+    begin, end = (int(found[1]), int(found[2])) if found else (0, _MOST_WORDS)
+    if abs(end - begin) >= _MOST_WORDS:
+        raise Unreadable("a sequence in braces")
+    step = 1 if begin <= end else -1
+    return [str(number) for number in range(begin, end + step, step)]

@@ -21,7 +21,7 @@ subjectKeyIdentifier = hash
 basicConstraints = critical, CA:FALSE
 keyUsage = critical, digitalSignature
 extendedKeyUsage = serverAuth
-subjectAltName = DNS:localhost, IP:127.0.0.1
+subjectAltName = DNS:localhost, DNS:model.test, IP:127.0.0.1
 subjectKeyIdentifier = hash
 authorityKeyIdentifier = keyid
 """
@@ -51,7 +51,7 @@ class Certificates:
 
 
 def make_certificates(folder: Path) -> Certificates:
-    """Write an authority and a certificate for localhost and 127.0.0.1 to `folder`; return them."""
+    """Write an authority, and a certificate for the loopback and `proxies.NAME`, to `folder`."""
     (folder / "openssl.cnf").write_text(_CONFIG)
     for command in (_AUTHORITY, _REQUEST, _SIGNATURE):
         subprocess.run(["openssl", *command.split()], cwd=folder, check=True, capture_output=True)

@@ -10,6 +10,8 @@ from typing import Final, Self
 
 from loopback import Listener, cut
 
+# No resolver knows it, as RFC 2606 says: who reaches it has gone through a proxy.
+NAME: Final = "model.test"
 _NO_AUTHENTICATION: Final = b"\x05\x00"
 _CONNECT: Final = b"\x05\x01\x00"
 # Succeeded; the bound address, which no client looks at, is 0.0.0.0:0.
@@ -92,6 +94,11 @@ class HTTPProxy(Proxy):
         if method == "CONNECT":
             return target, b"HTTP/1.1 200 Connection established\r\n\r\n", b""
         return target.split("/")[2], b"", head
+
+
+def named(url: str) -> str:
+    """Return `url`, of a server on the loopback, as a proxy reaches it: the loopback needs none."""
+    return url.replace("127.0.0.1", NAME)
 
 
 def unused_port() -> int:

@@ -5,7 +5,7 @@ import shutil
 import sys
 import tempfile
 import termios  # noqa: F401  # see `_everything_imported`
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -38,9 +38,11 @@ class Site:
         secrets: Sequence[str] = (),
         *,
         network: bool = False,
+        kept: Iterable[str] = (),
     ) -> BwrapExecutor:
         """Return one for the project; `environ` is on top of the site's own."""
-        return BwrapExecutor(self.project, {**self.environ, **environ}, secrets, network=network)
+        environ = {**self.environ, **environ}
+        return BwrapExecutor(self.project, environ, secrets, network=network, kept=kept)
 
     def run(
         self,

@@ -1,7 +1,8 @@
 """Which calls are asked about, what a person sees of them, and what becomes of the answer."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,14 @@ from bantam.agent.approval import (
     Answer,
     Approval,
     Kind,
+    Preview,
     Question,
     Scene,
 )
 from bantam.agent.commands.place import Place
 from bantam.core.errors import Interrupted, OutsideWorkspace, ToolError
 from bantam.core.messages import ToolCall
+from bantam.core.redaction import Redaction
 
 YES = Answer(Kind.YES)
 NO = Answer(Kind.NO)
@@ -50,8 +53,8 @@ class Person:
         return self._answers.pop(0)
 
 
-def no_diff(_: ToolCall) -> str:
-    return ""
+def no_diff(_: ToolCall) -> Preview:
+    return Preview("")
 
 
 @pytest.fixture
@@ -66,7 +69,7 @@ def approval(
     folder: Path,
     mode: str,
     ask: Callable[[Question], Answer] | None,
-    diff: Callable[[ToolCall], str] = no_diff,
+    preview: Callable[[ToolCall], Preview] = no_diff,
     allowances: AllowancesInMemory | None = None,
 ) -> Approval:
     def resolve(path: str) -> Path:
@@ -74,7 +77,7 @@ def approval(
             raise OutsideWorkspace("not there")
         return folder / path
 
-    scene = Scene(Place(str(folder), str(folder.parent / "home")), resolve, diff)
+    scene = Scene(Place(str(folder), str(folder.parent / "home")), resolve, preview)
     return Approval(mode, ask, scene, allowances or AllowancesInMemory())
 
 
@@ -174,10 +177,10 @@ def test_a_file_is_shown_as_its_diff(folder: Path) -> None:
     person = Person(YES)
     made = write("old.txt")
 
-    def diff(asked: ToolCall) -> str:
-        return "@@ -1 +1 @@\n-old\n+x\n" if asked is made else ""
+    def preview(asked: ToolCall) -> Preview:
+        return Preview("@@ -1 +1 @@\n-old\n+x\n" if asked is made else "")
 
-    approval(folder, "ask", person, diff)(made)
+    approval(folder, "ask", person, preview)(made)
     assert person.asked[0].lines == ("@@ -1 +1 @@", "-old", "+x")
     assert person.asked[0].remembers == f"write_file of {folder}/old.txt"
 
@@ -186,11 +189,11 @@ def test_a_file_is_shown_as_its_diff(folder: Path) -> None:
 def test_where_a_diff_fails_its_error_is_shown_as_the_call_will_fail(
     folder: Path, error: Exception
 ) -> None:
-    def diff(_: ToolCall) -> str:
+    def preview(_: ToolCall) -> Preview:
         raise error
 
     person = Person(NO)
-    approval(folder, "ask", person, diff)(write("old.txt"))
+    approval(folder, "ask", person, preview)(write("old.txt"))
     assert person.asked[0].lines == (str(error),)
 
 
@@ -266,6 +269,169 @@ def test_what_is_allowed_outlives_the_approval_and_tells_nothing_of_the_call(fol
     assert [len(key) for key in keys] == [64]
     later = approval(folder, "risky", None, allowances=allowances)
     assert later(shell("curl -H secret x")) is None
+
+
+@pytest.mark.parametrize("allowed", ["risky", "ask"])
+def test_all_in_one_mode_says_nothing_in_the_other(folder: Path, allowed: str) -> None:
+    allowances = AllowancesInMemory()
+    assert approval(folder, allowed, Person(ALL), allowances=allowances)(shell("rm x")) is None
+    other = {"risky": "ask", "ask": "risky"}[allowed]
+    judge = approval(folder, other, Person(NO), allowances=allowances)
+    assert judge(shell("rm x")) == "denied by the user"
+
+
+@pytest.mark.parametrize(
+    ("answer", "made"), [(SESSION, shell("rm x")), (ALL, shell("rm x")), (SESSION, write("/etc/x"))]
+)
+def test_what_is_allowed_in_one_project_is_not_in_another(
+    folder: Path, tmp_path: Path, answer: Answer, made: ToolCall
+) -> None:
+    allowances = AllowancesInMemory()
+    assert approval(folder, "ask", Person(answer), allowances=allowances)(made) is None
+    assert approval(folder, "ask", None, allowances=allowances)(made) is None
+    other = tmp_path / "other"
+    other.mkdir()
+    judge = approval(other, "ask", Person(NO), allowances=allowances)
+    assert judge(made) == "denied by the user"
+
+
+def test_a_link_allowed_for_the_session_is_asked_about_when_it_leads_elsewhere(
+    folder: Path,
+) -> None:
+    (folder / "link").symlink_to("old.txt")
+    person = Person(SESSION, NO)
+    judge = approval(folder, "ask", person)
+    assert judge(write("link")) is None
+    assert person.asked[0].remembers == f"write_file of {folder}/link, which is {folder}/old.txt"
+    assert judge(write("link")) is None
+    (folder / "link").unlink()
+    (folder / "link").symlink_to("other.txt")
+    assert judge(write("link")) == "denied by the user"
+    assert person.asked[1].remembers == f"write_file of {folder}/link, which is {folder}/other.txt"
+
+
+# -- what changes while a person thinks -------------------------------------------------------
+
+
+class Meddling(Person):
+    """Does something to the project just before each answer, as long as there is something."""
+
+    def __init__(self, answers: Sequence[Answer], *deeds: Callable[[], object]) -> None:
+        super().__init__(*answers)
+        self._deeds = list(deeds)
+
+    def __call__(self, question: Question) -> Answer:
+        if self._deeds:
+            self._deeds.pop(0)()
+        return super().__call__(question)
+
+
+def seen(folder: Path) -> Callable[[ToolCall], Preview]:
+    """Return a preview that shows what a file holds."""
+
+    def preview(made: ToolCall) -> Preview:
+        path = folder / json.loads(made.arguments)["path"]
+        return Preview(path.read_text() if path.exists() else "", (path.stat().st_size,))
+
+    return preview
+
+
+def test_a_file_that_changed_before_the_yes_is_asked_about_again_as_it_is_now(
+    folder: Path,
+) -> None:
+    file = folder / "old.txt"
+    person = Meddling([YES, YES], lambda: file.write_text("new\n"))
+    assert approval(folder, "ask", person, seen(folder))(write("old.txt")) is None
+    assert [question.lines for question in person.asked] == [("old",), ("new",)]
+    assert [question.reason for question in person.asked] == [
+        "",
+        "the file has changed since it was shown",
+    ]
+
+
+def test_a_no_to_what_has_changed_is_a_no(folder: Path) -> None:
+    file = folder / "old.txt"
+    person = Meddling([YES, NO], lambda: file.write_text("new\n"))
+    judge = approval(folder, "ask", person, seen(folder))
+    assert judge(write("old.txt")) == "denied by the user"
+
+
+def test_where_no_diff_can_be_shown_the_state_of_the_file_tells(folder: Path) -> None:
+    states = [(1,), (2,), (2,)]
+    person = Person(YES, YES)
+    judge = approval(folder, "ask", person, lambda _: Preview("", states.pop(0)))
+    assert judge(write("old.txt")) is None
+    assert len(person.asked) == 2
+
+
+@pytest.mark.parametrize("mode", ["ask", "risky"])
+@pytest.mark.parametrize("answer", [YES, SESSION])
+def test_a_link_that_leads_elsewhere_before_the_yes_is_asked_about_again(
+    folder: Path, mode: str, answer: Answer
+) -> None:
+    for name in ("a", "b"):  # the same to look at
+        (folder.parent / name).write_text("same\n")
+    link = folder / "link"
+    link.symlink_to("../a")
+
+    def turn() -> None:
+        link.unlink()
+        link.symlink_to("../b")
+
+    person = Meddling([answer, NO], turn)
+    judge = approval(folder, mode, person, seen(folder))
+    assert judge(write("link")) == "denied by the user"
+    assert person.asked[1].remembers.endswith(f"which is {folder.parent}/b")
+    assert person.asked[1].reason.startswith("the file has changed since it was shown")
+
+
+def test_a_link_that_leads_out_of_the_project_only_now_is_told_to_do_so(folder: Path) -> None:
+    link = folder / "link"
+    link.symlink_to("model.cfg")
+
+    def turn() -> None:
+        link.unlink()
+        link.symlink_to("/etc/x")
+
+    person = Meddling([YES, NO], turn)
+    assert approval(folder, "risky", person)(write("link")) == "denied by the user"
+    assert person.asked[0].reason == f"changes what is run later: {folder}/link"
+    assert person.asked[1].reason == (
+        f"the file has changed since it was shown; writes outside the project: {folder}/link"
+    )
+
+
+def test_a_file_that_changes_under_each_question_is_not_written(folder: Path) -> None:
+    file = folder / "old.txt"
+    deeds = [partial(file.write_text, f"{number}\n") for number in range(99)]
+    person = Meddling([YES] * 99, *deeds)
+    judge = approval(folder, "ask", person, seen(folder))
+    assert judge(write("old.txt")) == "denied: the file changed each time that it was asked about"
+    assert len(person.asked) == 5
+
+
+def test_all_in_the_session_needs_no_second_look(folder: Path) -> None:
+    file = folder / "old.txt"
+    person = Meddling([ALL], lambda: file.write_text("new\n"))
+    assert approval(folder, "ask", person, seen(folder))(write("old.txt")) is None
+
+
+def test_no_key_stands_in_a_question(folder: Path) -> None:
+    key = "sk-0123456789"
+    person = Person(YES, DETAILS, YES, NO)
+    scene = Scene(
+        Place(str(folder), ""),
+        lambda path: folder / path,
+        lambda _: Preview(f"+{key}"),
+        Redaction([key]).text,
+    )
+    judge = Approval("risky", person, scene, AllowancesInMemory())
+    judge(shell(f"rm {key}"))
+    judge(write(f"../{key}"))
+    judge(call(key, where=key))
+    shown = [(q.reason, q.lines, q.remembers) for q in person.asked]
+    assert key not in str(shown)
+    assert "[key]" in str(shown)
 
 
 def test_an_interrupt_of_the_person_passes_through(folder: Path) -> None:

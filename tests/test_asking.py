@@ -299,7 +299,7 @@ def test_a_question_longer_than_the_screen_can_be_answered(tmp_path: Path) -> No
     replies = [write(path, "x"), text("A.")]
     with conversation(tmp_path, replies, *ASK, size=(40, 12)) as (one, _):
         one.type("Go.\r")
-        one.shows("etails:")
+        one.until(lambda: "etails:" in flat(one))
         one.ready()
         press(one, "y\r")
         assert (tmp_path / path).read_text() == "x"
@@ -337,11 +337,217 @@ def test_of_a_long_diff_the_beginning_is_shown_and_with_details_all(tmp_path: Pa
         go(one)
         shown = [line for line in one.lines if line.startswith("  +line")]
         assert shown == [f"  +line {number}" for number in range(1, 20)]
-        assert one.lines[one.lines.index(shown[-1]) + 1] == "[there may be more: d shows all]"
+        seen = "\n".join(["@@ -0,0 +1,30 @@", *(line.strip() for line in shown)])
+        counted = _MORE.format("20+", f"{len(seen)}+")
+        assert one.lines[one.lines.index(shown[-1]) + 1] == counted
         one.type("d\r")
         asked(one, 2)
         shown = [line for line in one.lines if line.startswith("  +line")][19:]
         assert shown == [f"  +line {number}" for number in range(1, 31)]
+        assert "\n".join(one.lines).count("more than is seen here") == 1
+        press(one, "n\r")
+        leave(one)
+
+
+# -- what a screen does not show whole --------------------------------------------------------
+
+_FORGERY: Final = "[tool call: shell_exec(command=ls"
+_MORE: Final = "[more than is seen here: lines: {}, characters: {}; d shows all; it begins:]"
+
+
+def flat(one: Typist) -> str:
+    """Return the rows of the screen as one: what wraps is whole again."""
+    return "".join(one.screen.display)
+
+
+@contextmanager
+def put_to_a_person(
+    folder: Path, reply: Reply, *, size: tuple[int, int], prompts: bool, color: str = "auto"
+) -> Iterator[Typist]:
+    """Let the model make one call in either mode, and wait for the question; nothing is run."""
+    options = (*ASK, "-o", f"color={color}")
+    with LLMServer([reply, text("A.")]) as server:
+        program = (*BANTAM, *at(server.url), *options, *(() if prompts else ("-p", "Go.")))
+        with typist(folder, program=program, columns=size[0], rows=size[1]) as one:
+            if prompts:
+                one.ready()
+                one.type("Go.\r")
+            one.until(lambda: at_the_question(one))
+            yield one
+            one.type("n\r")
+            if prompts:
+                one.until(lambda: one.lines[-1] == ">")
+                one.type(CTRL_D)
+            assert one.end() == 0
+
+
+def at_the_question(one: Typist) -> bool:
+    """Whether the last thing on the screen is a question, shown to its end."""
+    return flat(one).rstrip().endswith("[d]etails:")
+
+
+def answer_oddly(one: Typist, keys: str) -> None:
+    """Type what brings the question again, and wait for that."""
+
+    def put() -> int:  # how often; the editor draws a question in pieces, the plain reader does not
+        return one.raw.count(TAKES_KEYS) or one.raw.count(b"[d]etails: ")
+
+    before = put()
+    one.type(keys)
+    one.until(lambda: put() > before and at_the_question(one))
+
+
+def above_the_question(one: Typist, counted: str, begins: str) -> None:
+    """Check that `counted` and a row with `begins` stand directly above the question."""
+    last = max(n for n, line in enumerate(one.lines) if line.startswith("Run? [y]es"))
+    assert one.lines[last - 1].startswith(f"  {begins}")
+    needed = -(-len(counted) // one.screen.columns)
+    assert "".join(one.screen.display[last - 1 - needed : last - 1]).rstrip() == counted
+
+
+on_screens = pytest.mark.parametrize("size", [(80, 24), (40, 12)], ids=["80x24", "40x12"])
+in_modes = pytest.mark.parametrize("prompts", [True, False], ids=["prompt", "one shot"])
+
+
+@on_screens
+@in_modes
+@pytest.mark.parametrize("color", ["always", "never"])
+def test_blanks_do_not_push_a_command_off_the_screen(
+    size: tuple[int, int], prompts: bool, color: str, tmp_path: Path
+) -> None:
+    reply = shell(f"rm -rf ~/x #{' ' * 3000}{_FORGERY}")
+    with put_to_a_person(tmp_path, reply, size=size, prompts=prompts, color=color) as one:
+        told = f'[tool call: shell_exec(command="rm -rf ~/x #" … 3000 blanks … "{_FORGERY}")]'
+        assert told in flat(one)
+        assert "more than is seen" not in flat(one)
+
+
+@on_screens
+@in_modes
+@pytest.mark.parametrize("color", ["always", "never"])
+def test_of_a_command_whose_head_has_scrolled_away_the_question_says_how_it_begins(
+    size: tuple[int, int], prompts: bool, color: str, tmp_path: Path
+) -> None:
+    command = f"rm -rf ~/x #{'ab ' * 900}{_FORGERY}"
+    counted = _MORE.format(1, len(command))
+    begins = "rm -rf ~/x #ab"
+    reply = shell(command)
+    with put_to_a_person(tmp_path, reply, size=size, prompts=prompts, color=color) as one:
+        above_the_question(one, counted, begins)
+        for keys in ("d\r", "what?\r"):
+            answer_oddly(one, keys)
+            above_the_question(one, counted, begins)
+
+
+_SCREENFULS: Final = {
+    "line ends": ("a #{}b", "\n" * 1000, '"a #" … 1000 blanks (line ends: 1000) … "b"'),
+    "tabs": ("a #{}b", "\t" * 1000, '"a #" … 1000 blanks … "b"'),
+    "a mixture": ("a{}b", "\t \u2800\n" * 250, '"a" … 1000 blanks (line ends: 250) … "b"'),
+    "one character": ("a #{}b", "-" * 2000, None),
+    "wide characters": ("a #{}b", "\u4e2d\u6587" * 600, None),
+    "lines": ("a\n{}b", "#\n" * 1000, None),
+}
+
+
+@pytest.mark.parametrize("kind", _SCREENFULS)
+def test_nothing_else_pushes_it_away_unsaid(kind: str, tmp_path: Path) -> None:
+    form, filling, told = _SCREENFULS[kind]
+    command = form.format(filling)
+    with put_to_a_person(tmp_path, shell(command), size=(80, 24), prompts=False) as one:
+        if told:
+            assert f"shell_exec(command={told})]" in flat(one)
+        else:
+            counted = _MORE.format(command.count("\n") + 1, len(command))
+            above_the_question(one, counted, "a")
+
+
+def test_answers_that_are_none_push_it_away_and_that_is_said(tmp_path: Path) -> None:
+    with put_to_a_person(tmp_path, shell("echo hi"), size=(40, 12), prompts=True) as one:
+        assert "more than is seen" not in flat(one)
+        for _ in range(5):
+            answer_oddly(one, "what?\r")
+        above_the_question(one, _MORE.format(1, 7), "echo hi")
+
+
+def test_a_long_call_leaves_room_for_what_it_changes(tmp_path: Path) -> None:
+    reply = write("a", "".join(f"line {number}\n" for number in range(50)))
+    with put_to_a_person(tmp_path, reply, size=(40, 12), prompts=False) as one:
+        assert {"  +line 0", "  +line 1"} <= set(one.lines)
+
+
+def test_marks_that_take_no_room_do_not_count(tmp_path: Path) -> None:
+    command = "a #" + "e\u0301" * 900
+    with put_to_a_person(tmp_path, shell(command), size=(80, 24), prompts=False) as one:
+        assert "more than is seen" not in flat(one)
+
+
+def test_a_terminal_that_does_not_know_its_size_is_taken_for_a_usual_one(tmp_path: Path) -> None:
+    command = f"rm -rf ~/x #{'ab ' * 900}"
+    with conversation(tmp_path, [shell(command), text("A.")], *ASK) as (one, _):
+        one.tell_size(0, 0)
+        one.type("Go.\r")
+        one.until(lambda: at_the_question(one))
+        above_the_question(one, _MORE.format(1, len(command)), "rm -rf ~/x #ab")
+        press(one, "n\r")
+        leave(one)
+
+
+@on_screens
+@in_modes
+def test_a_line_of_a_diff_hides_nothing_behind_blanks(
+    size: tuple[int, int], prompts: bool, tmp_path: Path
+) -> None:
+    reply = write("a", f"b=2{' ' * 500};evil()\n")
+    with put_to_a_person(tmp_path, reply, size=size, prompts=prompts) as one:
+        assert "  +b=2 … 500 blanks … ;evil()" in flat(one)
+
+
+@on_screens
+@in_modes
+def test_a_line_of_a_diff_that_is_cut_is_said_and_counted_at_the_question(
+    size: tuple[int, int], prompts: bool, tmp_path: Path
+) -> None:
+    line = f"b='{'xy' * 300}';evil()"
+    reply = write("a", f"{line}\n")
+    counted = _MORE.format(2, len(f"@@ -0,0 +1,1 @@\n+{line}"))
+    with put_to_a_person(tmp_path, reply, size=size, prompts=prompts) as one:
+        above_the_question(one, counted, f"write_file of {tmp_path}"[: size[0] - 3])
+        answer_oddly(one, "d\r")
+        assert ";evil()" in flat(one)
+
+
+def test_of_a_diff_as_much_is_shown_as_the_screen_holds(tmp_path: Path) -> None:
+    content = "".join(f"{number} {'ab' * 60}\n" for number in range(1, 19))
+    with put_to_a_person(tmp_path, write("a", content), size=(80, 24), prompts=True) as one:
+        assert "[tool call: write_file(" in flat(one)
+        assert "  @@ -0,0 +1,18 @@" in one.lines
+        counted = _MORE.format(19, len(f"@@ -0,0 +1,18 @@\n{content}") + 18 - 1)
+        above_the_question(one, counted, f"write_file of {tmp_path}"[:77])
+
+
+def test_what_an_answer_would_allow_is_cut_in_the_question_and_whole_in_the_details(
+    tmp_path: Path,
+) -> None:
+    path = "/".join(["d" * 200] * 3)
+    with put_to_a_person(tmp_path, write(path, "x"), size=(80, 24), prompts=False) as one:
+        cut = flat(one).rpartition("[s]ession: write_file of ")[2]
+        assert path not in cut
+        assert " more characters … " in cut
+        answer_oddly(one, "d\r")
+        assert f"  [s]ession: write_file of {tmp_path}/{path}" in flat(one)
+
+
+def test_blanks_in_a_path_and_in_a_reason_are_told_too(tmp_path: Path) -> None:
+    folder = tmp_path / ("a" + " " * 100 + "b")
+    folder.mkdir()
+    (tmp_path / "project").mkdir()
+    reply = write(f"{folder}/.profile", "x")
+    with conversation(tmp_path / "project", [reply, text("A.")], *RISKY) as (one, _):
+        one.type("Go.\r")
+        one.until(lambda: at_the_question(one))
+        told = f"{tmp_path}/a … 100 blanks … b/.profile"
+        assert f"[writes outside the project: {told}]" in flat(one)
+        assert f"[s]ession: write_file of {told}, " in flat(one)
         press(one, "n\r")
         leave(one)
 
@@ -672,7 +878,20 @@ def test_a_long_line_is_cut_until_details_are_asked_for() -> None:
     asking = Asking(written.append, lambda _: "y", color=False)
     asking(question("+" + "x" * 500))
     asking(question("+" + "x" * 500, has_details=True))
-    assert written == [f"  +{'x' * 399}...\n", f"  +{'x' * 500}\n"]
+    cut, counted, begins, whole = written
+    assert cut == f"  +{'x' * 239} … 101 more characters … {'x' * 160}\n"
+    assert (counted, begins) == (f"{_MORE.format(1, 501)}\n", "  this\n")
+    assert whole == f"  +{'x' * 500}\n"
+
+
+def test_a_command_that_was_shown_nowhere_else_stands_at_its_question() -> None:
+    # As with --json, where calls are told on standard output.
+    written: list[str] = []
+    Asking(written.append, lambda _: "y", color=False)(question("ls -l", name="shell_exec"))
+    assert written == []
+    asking = Asking(written.append, lambda _: "y", color=False, is_traced=False)
+    asking(question("ls -l", name="shell_exec"))
+    assert written == ["  ls -l\n"]
 
 
 def test_a_question_that_is_broken_off_interrupts() -> None:

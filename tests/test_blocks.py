@@ -240,7 +240,7 @@ TEXTS = st.lists(LINES, max_size=25).map("\n".join)
 CONTENTS = st.lists(LINES, max_size=8).map(lambda lines: "".join(f"{line}\n" for line in lines))
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(text=TEXTS, data=st.data(), finish_reason=st.sampled_from(["length", "content_filter"]))
 def test_what_runs_of_a_cut_answer_runs_of_the_whole_one(
     text: str, data: st.DataObject, finish_reason: str
@@ -565,7 +565,7 @@ CALLS = st.one_of(
 )
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(calls=st.lists(CALLS, min_size=1, max_size=4), prose=ANY_TEXT)
 @example([write("a", "x\n")], "```")
 @example([write("a", "x\n")], "    **RUN:**")
@@ -652,7 +652,7 @@ def trimmed(text: str) -> str:
     return "\n".join(lines)
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(text=TEXTS, cuts=st.lists(st.integers(0, 200), max_size=12))
 def test_what_is_seen_is_what_is_kept_however_it_is_cut(text: str, cuts: list[int]) -> None:
     places = sorted({min(cut, len(text)) for cut in cuts})

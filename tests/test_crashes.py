@@ -27,11 +27,13 @@ def instants(calls: list[Call]) -> Iterator[Instant]:
     """Yield where a kill can make a difference.
 
     The disk is after a call as it is before the next one. What was done besides, a request or
-    a command, stands between the two only behind a sync.
+    a command, stands between the two only behind a sync, which itself changes nothing that the
+    next process sees.
     """
     for call in calls:
         what = f"{call.name} {call.path}"
-        yield "before", call.number, what
+        if call.name != "fsync":
+            yield "before", call.number, what
         if call.name == "fsync" or call is calls[-1]:
             yield "after", call.number, what
         if call.name == "write":

@@ -46,7 +46,18 @@ LAST_BRACE: Final = len(BEFORE) + len(FINISH.rstrip())
 WHOLE: Final = len(BEFORE) + len(FINISH)
 
 
-def accepted(server: LLMServer, cuts: range) -> Iterator[tuple[int, bool]]:
+def places(end: int) -> list[int]:
+    """Return every fourth byte below `end`, and all where two kinds of bytes meet.
+
+    That is around each end of a line, within the characters of more than one byte, and at the end.
+    """
+    near = {at + by for at in range(len(BODY)) if BODY[at] == 10 for by in range(-3, 4)}
+    within = {at + by for at in range(len(BODY)) if BODY[at] >= 0x80 for by in (0, 1)}
+    last = {*range(LAST_BRACE - 20, len(BODY) + 1)}
+    return sorted(at for at in {*range(0, end, 4), *near, *within, *last} if 0 <= at < end)
+
+
+def accepted(server: LLMServer, cuts: list[int]) -> Iterator[tuple[int, bool]]:
     """Yield, for each place of a cut, whether a message came out; hold that it is all of it."""
     transport = http(server.url)
     for cut in cuts:
@@ -69,9 +80,9 @@ def test_the_answer_is_of_a_real_size() -> None:
 
 def test_an_end_at_any_byte_is_an_answer_exactly_if_the_answer_was_whole() -> None:
     # Without a length the FIN is a proper end: here nothing but the stream itself tells.
-    whole = raw(BODY, framing="close")
-    with LLMServer(lambda _, at: replace(whole, cut_after=at)) as server:
-        found = dict(accepted(server, range(len(BODY) + 1)))
+    whole, cuts = raw(BODY, framing="close"), places(len(BODY) + 1)
+    with LLMServer(lambda _, number: replace(whole, cut_after=cuts[number])) as server:
+        found = dict(accepted(server, cuts))
     assert found == {cut: cut >= LAST_BRACE for cut in found}
 
 
@@ -79,16 +90,16 @@ def test_an_end_at_any_byte_is_an_answer_exactly_if_the_answer_was_whole() -> No
 def test_a_broken_connection_at_any_byte_is_an_answer_exactly_if_the_answer_was_whole(
     framing: Any,
 ) -> None:
-    whole = raw(BODY, framing=framing)
-    with LLMServer(lambda _, at: replace(whole, cut_after=at)) as server:
-        found = dict(accepted(server, range(len(BODY))))
+    whole, cuts = raw(BODY, framing=framing), places(len(BODY))
+    with LLMServer(lambda _, number: replace(whole, cut_after=cuts[number])) as server:
+        found = dict(accepted(server, cuts))
     assert found == {cut: cut >= WHOLE for cut in found}
 
 
 def test_a_reset_at_any_byte_is_never_an_answer_before_the_answer_was_whole() -> None:
-    whole = raw(BODY)
-    with LLMServer(lambda _, at: replace(whole, reset_after=at)) as server:
-        found = dict(accepted(server, range(len(BODY) + 1)))
+    whole, cuts = raw(BODY), places(len(BODY) + 1)
+    with LLMServer(lambda _, number: replace(whole, reset_after=cuts[number])) as server:
+        found = dict(accepted(server, cuts))
     # A reset may overtake what was sent before it: behind the end both are right.
     assert not any(came for cut, came in found.items() if cut < WHOLE)
 

@@ -1,11 +1,13 @@
 """A stranger's folder, in an empty home with a key in the environment: nothing leaves unasked.
 
-Every packet would go through a proxy that records it; strace sees what would go around that.
+Every packet to another machine would go through a proxy that records it; strace sees what would go
+around that.
 """
 
 import json
 import stat
 from collections.abc import Callable, Iterator
+from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from llmreplies import Reply
 from llmserver import LLMServer, error, raw, shell, text
 from program import BANTAM, environment, run
 from proxies import HTTPProxy
+from test_redaction import everywhere
 from tracing import Trace
 from typist import typist
 
@@ -23,6 +26,7 @@ from bantam.sessions.trust import Answers, TrustFile
 # In no command line: other tests' processes are looked at too.
 KEY = "sk-0123456789-in-an-empty-home"
 OWN = "bk-9876543210-of-the-file"
+TYPED = "tk-5432109876-on-a-command-line"
 
 
 class Stage:
@@ -56,7 +60,7 @@ class Stage:
 
     @property
     def reached(self) -> set[str]:
-        """The hosts that anything was sent to."""
+        """The hosts that anything was sent to, but this machine, which is behind no proxy."""
         return {target.rpartition(":")[0] for target in self.proxy.targets}
 
     def keys_of(self, server: LLMServer) -> set[str | None]:
@@ -181,21 +185,21 @@ def redirect(code: int, url: str) -> Reply:
 class Case:
     """A configuration; `status` is how a run without a terminal ends, and with one if not `asked`.
 
-    `reached`: the only hosts that anything may be sent to.
+    `is_home`: the good server is talked to, and nobody else.
     """
 
     config: str
     prepare: Callable[[Stage], None] = lambda _: None
     asked: bool = True
     status: int = 2
-    reached: tuple[str, ...] = ()
+    is_home: bool = False
 
 
 def at_home(
     config: str, prepare: Callable[[Stage], None] = lambda _: None, status: int = 0
 ) -> Case:
     """Return the case of a folder that may use the loopback, where the key may go too."""
-    return Case(f"endpoint={{good}}\nmodel=m\n{config}", prepare, False, status, ("127.0.0.1",))
+    return Case(f"endpoint={{good}}\nmodel=m\n{config}", prepare, False, status, is_home=True)
 
 
 def wrong(config: str) -> Case:
@@ -290,13 +294,15 @@ def test_without_a_terminal_nothing_is_sent_or_run_and_the_key_stays(
         program=trace.of(BANTAM),
     )
     assert ended.returncode == case.status, ended.stderr
-    assert stage.reached == {*case.reached}
+    assert stage.reached == set()
+    assert bool(stage.good.chat) == case.is_home
     assert stage.evil.requests == []
     assert not stage.has_run()
     keeps_the_key(stage, ended.stdout + ended.stderr)
     assert b"Traceback" not in ended.stderr
-    # No connection but to the endpoint, which here is behind the proxy.
-    assert trace.connections <= {("127.0.0.1", int(stage.proxy.url.rpartition(":")[2]))}
+    # No connection but to the endpoint, and that is the good server.
+    port = int(stage.good.url.rpartition(":")[2].removesuffix("/v1"))
+    assert trace.connections == ({("127.0.0.1", port)} if case.is_home else set())
     assert trace.listening == []
     assert set(trace.executed) == {BANTAM[0]}
 
@@ -322,6 +328,22 @@ def test_on_a_terminal_nothing_is_sent_or_run_before_the_answer_and_after_a_no(
     assert (stage.reached, stage.evil.requests, stage.has_run()) == (set(), [], False)
     kept = {path.name.removesuffix(".damaged") for path in (stage.home / ".bantam").glob("*")}
     assert kept == before
+
+
+@pytest.mark.parametrize("words", ["sh ./pkg", "sh -x pkg", "sh ./model.sh .", "sh {project}/pkg"])
+def test_a_program_that_is_given_a_folder_is_accepted_for_one_run_alone(
+    words: str, stage: Stage
+) -> None:
+    program(stage)
+    (stage.project / "pkg").mkdir()
+    endpoint = f"run://{words.replace('{project}', str(stage.project))}"
+    with chdir(stage.project):
+        found = program_of(endpoint, str(stage.project))
+        named = program_of("run://sh ./model.sh", str(stage.project))
+    assert found is not None
+    assert found.digest is None
+    assert named is not None
+    assert named.digest is not None
 
 
 @pytest.mark.parametrize("name", ["another origin", "changed to another port", "a linked file"])
@@ -404,3 +426,175 @@ def test_the_same_holds_for_events_and_at_the_prompt(stage: Stage) -> None:
     assert b"[key]" in events.stdout
     assert files_with(KEY, stage.home, stage.project) == []
     assert not any(KEY.encode() in request.body for request in stage.good.requests)
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)], ids=["plain", "json"])
+@pytest.mark.parametrize("how", [(), ("--no-session",)], ids=["stored", "not stored"])
+def test_a_model_that_writes_a_key_wherever_it_can_gets_shows_and_stores_none(
+    how: tuple[str, ...], form: tuple[str, ...], stage: Stage
+) -> None:
+    project = stage.project / f"of {KEY}"
+    project.mkdir()
+    (project / "AGENTS.md").write_text(f"Use {KEY}.")
+    settings = environment(stage.home, OPENAI_API_KEY=KEY)
+    server = LLMServer([*everywhere(KEY), text(f"Still {KEY}.")], strict=False)
+    with server:
+        (project / ".bantam.cfg").write_text(f"endpoint={server.url}\nmodel=m\n")
+        options = (*how, *form)
+        ended = [run(*options, "-p", f"It is {KEY}.", cwd=project, env=settings)]
+        if not how:
+            ended += [
+                run(*options, "-c", "-p", KEY, cwd=project, env=settings),
+                run("--undo", cwd=project, env=settings),
+            ]
+    assert ended[0].returncode == 0, ended[0].stderr
+    assert b"[key]" in ended[0].stdout
+    for each in ended:
+        assert KEY.encode() not in each.stdout + each.stderr
+    assert len(server.chat) == (7 if not how else 6)
+    assert [request.body for request in server.chat if KEY.encode() in request.body] == []
+    assert files_with(KEY, stage.home) == []
+    assert [path for path in stage.home.rglob("*") if KEY in path.name] == []
+
+
+@pytest.mark.parametrize("answer", ["a", "y"])
+def test_the_same_holds_on_a_terminal_where_calls_are_asked_about(
+    answer: str, stage: Stage
+) -> None:
+    question = b"[d]etails: "
+    with LLMServer(everywhere(KEY), strict=False) as server:
+        (stage.project / ".bantam.cfg").write_text(f"endpoint={server.url}\nmodel=m\n")
+        how = {"HOME": str(stage.home), "OPENAI_API_KEY": KEY}
+        program = (*BANTAM, "-o", "approve=ask", "-p", "Go.")
+        with typist(stage.project, program=program, env=how, columns=200) as one:
+            for number in range(1, 2 if answer == "a" else 4):
+                one.until(lambda n=number: one.raw.count(question) == n)  # type: ignore[misc]
+                one.type(f"{answer}\r")
+            assert one.end() == 0
+            screen = one.raw
+    assert KEY.encode() not in screen
+    assert screen.count(b"[key]") > 10
+    assert files_with(KEY, stage.home) == []
+
+
+WRONG = {
+    "a prompt file": (f"{TYPED}",),
+    "an option": (f"--{TYPED}",),
+    "an option with a value": ("--json", f"--{TYPED}={TYPED}"),
+    "a session": ("-r", TYPED, "-p", "Go."),
+    "a session to be run again": ("--replay", TYPED),
+    "an undo": ("--undo", "-r", TYPED),
+    "an endpoint without //": ("-o", f"endpoint=user:{TYPED}@host/v1", "-p", "Go."),
+    "an endpoint with one /": ("-o", f"endpoint=https:/{TYPED}@host", "-p", "Go."),
+    "an endpoint with a name": ("-o", f"endpoint=https://{TYPED}@host", "-p", "Go."),
+    "an endpoint without a scheme": ("-o", f"endpoint={TYPED}", "-p", "Go."),
+    "an endpoint that is a long key": ("-o", f"endpoint={TYPED * 4}", "-p", "Go."),
+    "a program": ("-o", f"endpoint=run://{TYPED}", "-p", "Go."),
+    "a recording": ("-o", f"endpoint=replay://{TYPED}", "-p", "Go."),
+    "no option": ("-o", TYPED, "-p", "Go."),
+    "a number": ("-o", f"timeout={TYPED}", "-p", "Go."),
+    "a choice": ("--json", "-o", f"sandbox={TYPED}", "-p", "Go."),
+    "a path that is not there": ("-o", "endpoint={nobody}/" + TYPED + "/v1", "-p", "Go."),
+}
+
+
+@pytest.mark.parametrize("arguments", WRONG.values(), ids=WRONG)
+def test_what_is_wrong_before_a_turn_is_told_without_the_key(
+    arguments: tuple[str, ...], stage: Stage
+) -> None:
+    with LLMServer([error(404, "no such path")], repeat_last=True, check=False) as nobody:
+        there = nobody.url.removesuffix("/v1")
+        words = [word.replace("{nobody}", there) for word in arguments]
+        ended = run(*words, cwd=stage.project, env=environment(stage.home, OPENAI_API_KEY=TYPED))
+    assert ended.returncode in (1, 2)
+    said = ended.stdout + ended.stderr
+    assert b"bantam: " in said or b"error" in said
+    assert b"Traceback" not in said
+    assert TYPED[:12].encode() not in said
+
+
+@pytest.mark.parametrize("place", ["option", "file", "file that is wrong", "other file"])
+def test_a_key_that_is_given_to_bantam_itself_is_known_in_errors_too(
+    place: str, stage: Stage
+) -> None:
+    options: tuple[str, ...] = ()
+    match place:
+        case "option":
+            options = ("-o", f"api_key={TYPED}")
+        case "file":
+            stage.configure(f"api_key={TYPED}")
+        case "file that is wrong":
+            stage.configure(f"no line\nexport api_key = '{TYPED}' # mine\ntimeout=x")
+        case _:
+            stage.configure(f"api_key={TYPED}", file="model.cfg")
+    ended = run(*options, f"{TYPED}.txt", cwd=stage.project, env=environment(stage.home))
+    assert ended.returncode == 2
+    assert TYPED.encode() not in ended.stderr
+    assert b"[key].txt" in ended.stderr
+
+
+def test_what_is_only_remarked_before_a_turn_holds_no_key(stage: Stage) -> None:
+    (stage.project / f"{TYPED}.txt").write_bytes(b"caf\xe9")
+    stage.configure("endpoint={good}\nmodel=m")
+    how = environment(stage.home, OPENAI_API_KEY=TYPED)
+    ended = run(f"{TYPED}.txt", cwd=stage.project, env=how)
+    assert ended.returncode == 0
+    assert TYPED.encode() not in ended.stderr
+    assert b"[key].txt': not all of it is UTF-8" in ended.stderr
+
+
+def test_an_endpoint_of_the_folder_with_a_key_in_it_is_refused_without_that(stage: Stage) -> None:
+    stage.configure(f"endpoint=http://evil.example/{KEY}/v1?key={KEY}")
+    ended = run("-p", "Go.", cwd=stage.project, env=environment(stage.home, OPENAI_API_KEY=KEY))
+    assert ended.returncode == 2
+    assert KEY.encode() not in ended.stderr
+    assert b"http://evil.example/[key]/v1" in ended.stderr
+
+
+def test_at_the_prompt_errors_values_and_names_hold_no_key(stage: Stage) -> None:
+    def reply(*_: object) -> Reply:
+        return text(f"About {KEY}.")
+
+    with LLMServer(reply, models=error(404, "none")) as server:
+        (stage.project / ".bantam.cfg").write_text(f"endpoint={server.url}/{KEY}\nmodel=m\n")
+        there = server.url.removesuffix("/v1")
+        lines = [
+            f"/cfg endpoint {there}/{KEY}/v1",
+            "/models",
+            f"/cfg endpoint {server.url}",
+            "Go.",
+            "/save",
+            f"/save {KEY}",
+            f"/save {KEY * 4}",
+            f"/load {KEY}",
+            f"/load {KEY * 4}",
+            f"/cfg model {KEY}",
+            f"/cfg timeout {KEY}",
+            f"/{KEY}",
+            "/cfg",
+            "/list",
+        ]
+        how = environment(stage.home, OPENAI_API_KEY=KEY)
+        ended = run(cwd=stage.project, env=how, stdin="\n".join([*lines, ""]).encode())
+    assert KEY[:12].encode() not in ended.stdout + ended.stderr
+    assert b"saved as" in ended.stdout
+    assert files_with(KEY, stage.home) == []
+    assert [path for path in stage.home.rglob("*") if KEY in path.name] == []
+
+
+@pytest.mark.parametrize("kind", ["file", "environment"])
+def test_where_a_key_goes_once_the_endpoint_is_another_is_told(kind: str, stage: Stage) -> None:
+    stage.configure(
+        f"endpoint={stage.good.url}\nmodel=m\napi_key={OWN}\n" if kind == "file" else ""
+    )
+    other = LLMServer([text("Other.")])
+    with other:
+        lines = f"/cfg endpoint {other.url}\nGo.\n/cfg endpoint run://cat\n"
+        how = environment(stage.home, OPENAI_API_KEY=KEY)
+        ended = run(cwd=stage.project, env=how, stdin=lines.encode())
+    where = ".bantam.cfg:3: api_key" if kind == "file" else "OPENAI_API_KEY"
+    origin = other.url.removesuffix("/v1")
+    assert f"[{where} goes to {origin} from now on]" in ended.stderr.decode()
+    assert ended.stderr.count(b"from now on") == 1
+    sent = OWN if kind == "file" else KEY
+    assert [request.headers["authorization"] for request in other.chat] == [f"Bearer {sent}"]

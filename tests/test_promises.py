@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from llmserver import LLMServer, shell, text, write
+from llmserver import LLMServer, calls, shell, text, write
 from program import BANTAM, at, environment, events, run
 from sandboxes import site_for
 from typist import Typist, typist
@@ -99,6 +99,88 @@ def test_another_conversation_begins_with_nothing_allowed(stage: Stage) -> None:
             answered(one, 1, "n\r")
             assert one.end() == 0
     assert results(server, 3) == ["denied by the user"]
+
+
+EDITS: Final = "<<<<<<< SEARCH\nold\n=======\nmine\n>>>>>>> REPLACE"
+
+
+@pytest.mark.parametrize("tool", ["write_file", "edit_file"])
+def test_a_file_that_changes_before_its_yes_is_shown_again_and_not_written_unseen(
+    tool: str, stage: Stage
+) -> None:
+    file = stage.project / "notes"
+    file.write_text("old\n")
+    wanted: dict[str, object] = {"path": "notes", "edits": EDITS}
+    if tool == "write_file":
+        wanted = {"path": "notes", "content": "mine\n", "del_bytes": 99}
+    answers = [calls((tool, wanted)), calls((tool, wanted), start=2), text("Done.")]
+    offered = "-otools=shell_exec,write_file,edit_file"
+    with LLMServer(answers) as server, stage.bantam(server, offered) as one:
+        one.until(lambda: one.raw.count(QUESTION) == 1)
+        file.write_text("theirs\nold\n")
+        one.type("y\r")
+        one.until(lambda: one.raw.count(QUESTION) == 2)
+        assert b"the file has changed since it was shown" in one.raw
+        assert b" theirs" in one.raw or b"-theirs" in one.raw
+        assert file.read_text() == "theirs\nold\n"
+        one.type("n\r")
+        answered(one, 3, "y\r")
+        assert one.end() == 0
+    assert results(server, 1) == ["denied by the user"]
+    assert file.read_text() == ("mine\n" if tool == "write_file" else "theirs\nmine\n")
+
+
+def test_a_link_that_leads_elsewhere_before_its_yes_is_not_followed_unseen(stage: Stage) -> None:
+    outside = stage.home / "startup"
+    for file in (outside, stage.project / "inside"):
+        file.write_text("same\n")
+    link = stage.project / "link"
+    link.symlink_to("inside")
+    replies = [write("link", "mine\n", del_bytes=99), text("Done.")]
+    with LLMServer(replies) as server, stage.bantam(server) as one:
+        one.until(lambda: one.raw.count(QUESTION) == 1)
+        link.unlink()
+        link.symlink_to(outside)
+        one.type("y\r")
+        one.until(lambda: one.raw.count(QUESTION) == 2)
+        assert f"which is {outside}".encode() in one.raw
+        one.type("n\r")
+        assert one.end() == 0
+    assert outside.read_text() == (stage.project / "inside").read_text() == "same\n"
+
+
+@pytest.mark.parametrize("answer", ["s", "a"])
+def test_what_is_allowed_in_one_folder_is_asked_about_where_the_session_goes_on_in_another(
+    answer: str, stage: Stage, tmp_path: Path
+) -> None:
+    replies = [shell("touch mark"), text("Done."), shell("touch mark", start=2), text("Done.")]
+    other = tmp_path / "other"
+    other.mkdir()
+    with LLMServer(replies) as server:
+        with stage.bantam(server) as one:
+            answered(one, 1, f"{answer}\r")
+            assert one.end() == 0
+        (stored,) = (stage.home / ".bantam" / "sessions").glob("*.json")
+        stage.project = other
+        with stage.bantam(server, "-r", stored.stem) as one:
+            answered(one, 1, "n\r")
+            assert one.end() == 0
+    assert list(other.iterdir()) == []
+
+
+def test_all_that_was_allowed_of_what_is_risky_does_not_answer_where_all_is_asked_about(
+    stage: Stage,
+) -> None:
+    (stage.project / "old").touch()
+    replies = [shell("rm old"), text("Done."), shell("touch new", start=2), text("Done.")]
+    with LLMServer(replies) as server:
+        with stage.bantam(server, "-oapprove=risky") as one:
+            answered(one, 1, "a\r")
+            assert one.end() == 0
+        with stage.bantam(server, "-c") as one:
+            answered(one, 1, "n\r")
+            assert one.end() == 0
+    assert stage.files() == set()
 
 
 @pytest.mark.parametrize("mode", ["ask", "risky"])

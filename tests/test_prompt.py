@@ -53,6 +53,14 @@ def test_the_prompt_names_folder_platform_shell_and_day() -> None:
     assert "Follow the instructions in AGENTS.md files" in prompt
 
 
+@pytest.mark.parametrize(("sandbox", "network"), [("on", True), ("net", False)])
+def test_in_a_sandbox_it_says_what_does_not_work(sandbox: str, network: bool) -> None:
+    said = system_prompt(replace(FACTS, sandbox=sandbox)).removeprefix(system_prompt(FACTS))
+    assert "cannot be written." in said
+    assert "What a command leaves running ends with it." in said
+    assert ("There is no network." in said) is network
+
+
 def test_the_same_facts_give_the_same_bytes_and_no_time_of_day() -> None:
     assert system_prompt(replace(FACTS)) == system_prompt(FACTS)
     assert not re.search(r"\d\d:\d\d", system_prompt(FACTS))

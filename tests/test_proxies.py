@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from llmreplies import text
 from llmserver import LLMServer
-from proxies import HTTPProxy, Socks5Proxy, unused_port
+from proxies import HTTPProxy, Socks5Proxy, named, unused_port
 
 from bantam.core.cancel import Cancel
 from bantam.core.errors import ConfigError, ModelError
@@ -87,6 +87,27 @@ def test_a_proxy_that_cannot_be_used_is_an_error_that_names_the_variable_alone(
     assert "://host:port" in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["SOCKS_PROXY", "http_proxy", "ALL_PROXY"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:8080/v1",
+        "http://127.9.9.9:8080/v1",
+        "http://localhost/v1",
+        "http://LocalHost/v1",
+        "http://[::1]:8080/v1",
+        "http://[0:0::1]:8080/v1",
+    ],
+)
+def test_there_is_no_proxy_to_this_machine(url: str, name: str) -> None:
+    assert proxy_for(url, {name: "p:1"}) is None
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1.example", "localhost.example", "128.0.0.1", "127.1"])
+def test_what_only_looks_like_this_machine_is_behind_the_proxy(host: str) -> None:
+    assert proxy_for(f"http://{host}:8080/v1", {"ALL_PROXY": "p:1"}) == "http://p:1"
+
+
 def test_a_wrong_proxy_ends_the_run_at_its_start() -> None:
     with pytest.raises(ConfigError, match="ALL_PROXY"):
         http(HTTPS, {"ALL_PROXY": "socks4://127.0.0.1:1"})
@@ -116,16 +137,13 @@ def is_direct(url: str, no_proxy: str) -> bool:
         ("https://h.example:8443", "h.example:8443"),
         ("https://h.example:8443", "h.example"),
         ("https://a.h.example:8443", ".h.example:8443"),
-        ("http://127.0.0.1:8080", "127.0.0.1"),
-        ("http://127.0.0.1:8080", "127.0.0.0/8"),
         ("http://10.1.2.3", "10.0.0.0/8"),
         ("http://10.1.2.3", "10.1.2.3/8"),
-        ("http://[::1]:8080", "::1"),
-        ("http://[::1]:8080", "[::1]"),
-        ("http://[::1]:8080", "[::1]:8080"),
-        ("http://[0:0::1]:8080", "::1"),
+        ("http://[2001:db8::1]:8080", "2001:db8::1"),
+        ("http://[2001:db8::1]:8080", "[2001:db8::1]"),
+        ("http://[2001:db8::1]:8080", "[2001:db8::1]:8080"),
+        ("http://[2001:db8:0::1]:8080", "2001:db8::1"),
         ("http://[fd00::5]", "fd00::/8"),
-        ("http://localhost:8080", "localhost,127.0.0.1"),
     ],
 )
 def test_no_proxy_is_an_exception(url: str, no_proxy: str) -> None:
@@ -150,7 +168,7 @@ def test_no_proxy_is_an_exception(url: str, no_proxy: str) -> None:
         ("http://11.1.2.3", "10.0.0.0/99"),
         ("http://127.0.0.1.evil.example", "127.0.0.0/8"),
         ("http://127.0.0.1.evil.example", "127.0.0.1"),
-        ("http://[::1]:8080", "[::1]:8081"),
+        ("http://[2001:db8::1]:8080", "[2001:db8::1]:8081"),
         ("http://[::2]", "::1"),
         ("http://10.1.2.3", "::/0"),
     ],
@@ -211,14 +229,14 @@ def asked(url: str, environ: dict[str, str]) -> str:
 def test_a_socks_proxy_carries_the_request(server: LLMServer, variable: str, form: str) -> None:
     with Socks5Proxy() as proxy:
         place = proxy.url.partition("://")[2]
-        assert asked(server.url, {variable: form.format(place=place)}) == "There."
-        assert proxy.targets == [server.url.split("/")[2]]
+        assert asked(named(server.url), {variable: form.format(place=place)}) == "There."
+        assert proxy.targets == [named(server.url).split("/")[2]]
 
 
 def test_an_http_proxy_carries_the_request(server: LLMServer) -> None:
     with HTTPProxy() as proxy:
-        assert asked(server.url, {"HTTP_PROXY": proxy.url}) == "There."
-        assert proxy.targets == [server.url.split("/")[2]]
+        assert asked(named(server.url), {"HTTP_PROXY": proxy.url}) == "There."
+        assert proxy.targets == [named(server.url).split("/")[2]]
 
 
 def test_the_proxy_resolves_the_name(server: LLMServer) -> None:
@@ -239,10 +257,23 @@ def test_a_proxy_that_does_not_answer_is_told_without_its_password(scheme: str) 
     assert "secret" not in failed.reason
 
 
-@pytest.mark.parametrize("no_proxy", ["127.0.0.1,localhost", "127.0.0.0/8", "*"])
+@pytest.mark.parametrize("no_proxy", ["127.1,localhost", "*"])
 def test_a_dead_proxy_is_not_in_the_way_of_an_exception(server: LLMServer, no_proxy: str) -> None:
+    # A resolver's spelling of the loopback, which is none by its letters.
+    url = server.url.replace("127.0.0.1", "127.1")
     dead = f"socks5://127.0.0.1:{unused_port()}"
-    assert asked(server.url, {"ALL_PROXY": dead, "NO_PROXY": no_proxy}) == "There."
+    assert asked(url, {"ALL_PROXY": dead, "NO_PROXY": no_proxy}) == "There."
+
+
+@pytest.mark.parametrize("variable", ["SOCKS_PROXY", "HTTP_PROXY", "ALL_PROXY"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "LOCALHOST"])
+def test_this_machine_is_reached_without_any_proxy(
+    server: LLMServer, host: str, variable: str
+) -> None:
+    with Socks5Proxy() as proxy:
+        url = server.url.replace("127.0.0.1", host)
+        assert asked(url, {variable: proxy.url}) == "There."
+        assert proxy.targets == []
 
 
 @pytest.mark.parametrize("proxied", [True, False])
@@ -250,8 +281,8 @@ def test_a_dead_proxy_is_not_in_the_way_of_an_exception(server: LLMServer, no_pr
 def test_a_private_authority_is_trusted_where_it_is_named(
     certificates: Certificates, variable: str, proxied: bool
 ) -> None:
-    named = certificates.authority
-    value = named if variable == "SSL_CERT_FILE" else hashed(named)
+    authority = certificates.authority
+    value = authority if variable == "SSL_CERT_FILE" else hashed(authority)
     environ = {variable: str(value)}
     context = certificates.server_context()
     with ExitStack() as stack:
@@ -259,7 +290,7 @@ def test_a_private_authority_is_trusted_where_it_is_named(
         proxy = stack.enter_context(HTTPProxy())
         if proxied:
             environ["HTTPS_PROXY"] = proxy.url
-        assert asked(server.url, environ) == "Safe."
+        assert asked(named(server.url) if proxied else server.url, environ) == "Safe."
         assert [head.split()[0] for head in proxy.heads] == [b"CONNECT"] * proxied
 
 
@@ -339,12 +370,15 @@ def test_the_public_cases_of_proxies_and_certificates(
         filled = filled.replace("@socks", proxy.url.rpartition(":")[2])
         filled = filled.replace("@dead", str(unused_port()))
         filled = filled.replace("@ca.pem", str(certificates.authority))
-        assert asked(server.url, json.loads(filled)) == "There."
-        assert bool(proxy.targets) == ("starts" in case["expect"])
+        # The case of a proxy that is used: nothing of it is the loopback's.
+        starts = "starts" in case["expect"]
+        url = named(server.url) if starts else server.url
+        assert asked(url, json.loads(filled)) == "There."
+        assert bool(proxy.targets) == starts
 
 
 def test_an_ipv6_literal_is_asked_for_as_one(server: LLMServer) -> None:
     with Socks5Proxy() as proxy:
-        url = server.url.replace("127.0.0.1", "[::1]")
+        url = server.url.replace("127.0.0.1", "[2001:db8::1]")
         assert asked(url, {"SOCKS_PROXY": proxy.url}) == "There."
         assert proxy.targets == [url.split("/")[2].replace("[", "").replace("]", "")]

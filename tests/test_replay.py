@@ -74,7 +74,7 @@ def test_an_answer_is_streamed_in_pieces(tmp_path: Path) -> None:
     events, messages = replayed(tmp_path, USER, assistant(long, reasoning_content="Why. Because."))
     pieces = [event.text for event in events if isinstance(event, TextDelta)]
     assert "".join(pieces) == messages[-1].content == long
-    assert 10 < len(pieces) < 200
+    assert 1 < len(pieces) < 200  # what has come by then is shown together
     thoughts = [event.text for event in events if isinstance(event, ReasoningDelta)]
     assert "".join(thoughts) == messages[-1].reasoning == "Why. Because."
 

@@ -1,5 +1,7 @@
 """The sandbox, with real processes: what a command in it cannot do, and what it can."""
 
+import contextlib
+import gc
 import os
 import shlex
 import shutil
@@ -9,19 +11,23 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 from processes import eventually, killed, running, unique_seconds
 from sandboxes import LONG_S, PYTHON, Site, ran, site_for
 
+from bantam.agent.wiring import executor_for
 from bantam.core.cancel import Cancel
-from bantam.core.errors import ConfigError, ToolError
+from bantam.core.config import Config
+from bantam.core.errors import ConfigError, Interrupted, OutsideWorkspace, ToolError
 from bantam.tools.executors.bwrap import BwrapExecutor
-from bantam.tools.executors.protection import PROTECTED, repositories_in
+from bantam.tools.executors.private import base_for
+from bantam.tools.executors.protection import MOST_FOLDERS, PROTECTED, repositories_in
 from bantam.tools.tool import Exit
+from bantam.tools.workspace import way_to
 
 ROOT = Path(__file__).parent.parent
 
@@ -165,6 +171,76 @@ def test_a_folder_that_the_sandbox_replaces_is_no_project(folder: str) -> None:
         BwrapExecutor(Path(folder), os.environ)
 
 
+def test_what_is_mounted_on_tmp_never_lies_where_a_command_can_write(site: Site) -> None:
+    victim = site.folder / "victim"
+    victim.mkdir()
+    (site.project / "t").mkdir()
+    (site.folder / "link").symlink_to(site.project / "t")
+    for named in (site.project / "t", site.folder / "link", site.project):
+        where = site.executor({"TMPDIR": str(named)})
+        for _ in range(2):
+            ran(
+                where,
+                "for each in $(find . -name tmp -type d); do "
+                f"mv $each $each.old; ln -s {victim} $each; done; echo x > /tmp/file",
+            )
+        assert tree(victim) == {}
+        assert site.project not in where.spill_folder().parents
+
+
+def test_without_a_folder_for_temporary_files_there_is_no_sandbox() -> None:
+    with site_for("ordinary") as site:
+        (site.folder / "file").touch()
+        (site.folder / "read_only").mkdir(mode=0o500)
+        unfit = {
+            "TMPDIR": str(site.project),
+            "TEMP": str(site.folder / "file"),
+            "TMP": str(site.folder / "read_only"),
+        }
+        with pytest.raises(ConfigError, match=r"outside .*project, and none of .*read_only is"):
+            base_for(site.project, unfit, ())
+        assert base_for(site.project, unfit, ("/nowhere", str(site.folder))) == site.folder
+
+
+def test_the_next_sandbox_removes_what_a_crash_has_left_and_nothing_else(site: Site) -> None:
+    base = site.folder / "t"
+    (base / "bantam-sandbox-linked").mkdir(mode=0o700, parents=True)
+    (base / "bantam-sandbox-linked" / "tmp").symlink_to(site.home)
+    for name in (
+        "sandbox-left",
+        "sandbox-open",
+        "sandbox-other",
+        "sandbox-theirs",
+        "sessions-left",
+    ):
+        (base / f"bantam-{name}" / "tmp").mkdir(mode=0o700, parents=True)
+        (base / f"bantam-{name}").chmod(0o700)
+    (base / "bantam-sandbox-left" / "output").mkdir()
+    (base / "bantam-sandbox-left" / "output" / "file").touch()
+    (base / "bantam-sandbox-open").chmod(0o755)
+    (base / "bantam-sandbox-other" / "more").touch()
+    (base / "bantam-sandbox-new").mkdir(mode=0o700)
+    (base / "bantam-sandbox-file").touch()
+    (base / "bantam-sandbox-link").symlink_to(base / "bantam-sessions-left")
+    (site.home / "file").touch()
+    expected = {f"bantam-{name}" for name in ("sandbox-open", "sandbox-other", "sessions-left")}
+    expected |= {f"bantam-sandbox-{name}" for name in ("new", "file", "link")}
+    if os.geteuid() == 0:
+        os.chown(base / "bantam-sandbox-theirs", 1, 1)
+        expected.add("bantam-sandbox-theirs")
+    environ = {"TMPDIR": str(base)}
+    one, other = site.executor(environ), site.executor(environ)
+    assert ran(one, "echo x > /tmp/file")[1] == Exit(0)
+    assert ran(other, "cat /tmp/file")[1] == Exit(1)
+    used = {where.spill_folder().parent.name for where in (one, other)}
+    assert {path.name for path in base.iterdir()} == expected | used
+    assert ran(one, "cat /tmp/file")[0] == "x\n"
+    assert tree(site.home) == {"file": b""}
+    del one, other
+    gc.collect()
+    assert {path.name for path in base.iterdir()} == expected
+
+
 # -- .git and the configuration ---------------------------------------------------------------
 
 ATTACKS = [
@@ -255,16 +331,21 @@ def test_a_killed_bantam_leaves_no_process_and_its_places_go_with_the_next_comma
 ) -> None:
     seconds = unique_seconds()
     command = f"echo started; setsid sleep {seconds}"
-    arguments = [sys.executable, "-c", DRIVER, str(tmp_path), command]
-    environ = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    project = tmp_path / "project"
+    project.mkdir()
+    arguments = [sys.executable, "-c", DRIVER, str(project), command]
+    (tmp_path / "t").mkdir()
+    environ = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "TMPDIR": str(tmp_path / "t")}
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, env=environ) as bantam:
         assert bantam.stdout
         assert bantam.stdout.readline() == b"started\n"
         bantam.kill()
     assert eventually(lambda: not running(seconds))
-    assert tree(tmp_path) == dict.fromkeys(PROTECTED)
-    ran(BwrapExecutor(tmp_path, os.environ), "true")
-    assert tree(tmp_path) == {}
+    assert tree(project) == dict.fromkeys(PROTECTED)
+    (left,) = (tmp_path / "t").iterdir()
+    ran(BwrapExecutor(project, environ), "true")
+    assert tree(project) == {}
+    assert not left.exists()
 
 
 @pytest.mark.parametrize("name", PROTECTED)
@@ -330,10 +411,38 @@ def test_a_git_file_that_nobody_can_read_or_that_leads_outside_is_protected_itse
 def test_repositories_are_looked_for_near_first_and_not_for_ever(tmp_path: Path) -> None:
     for name in ("a/b/c/.git", "z/.git", "a/b/.git", ".git"):
         (tmp_path / name / "inside" / ".git").mkdir(parents=True)
-    near, *others = (str(path.relative_to(tmp_path)) for path in repositories_in(tmp_path))
-    assert (near, others) == ("z/.git", ["a/b/.git", "a/b/c/.git"])
-    assert [path.parent.name for path in repositories_in(tmp_path, 3)] == ["z"]
-    assert [*repositories_in(tmp_path, 1)] == []
+    found, are_all = repositories_in(tmp_path)
+    near, *others = (str(path.relative_to(tmp_path)) for path in found)
+    assert (near, others, are_all) == ("z/.git", ["a/b/.git", "a/b/c/.git"], True)
+    assert repositories_in(tmp_path, 3) == ((tmp_path / "z" / ".git",), False)
+    assert repositories_in(tmp_path, 1) == ((), False)
+
+
+def test_that_not_all_repositories_were_looked_for_is_told_once(tmp_path: Path) -> None:
+    for number in range(MOST_FOLDERS):
+        (tmp_path / str(number)).mkdir()
+    where = BwrapExecutor(tmp_path, os.environ)
+    where.check()
+    text, _ = ran(where, "echo x")
+    assert text.startswith(f"[sandbox: the project has more than {MOST_FOLDERS} folders; ")
+    assert text.endswith("]\nx\n")
+    assert ran(where, "echo x")[0] == "x\n"
+
+
+def test_the_repository_of_a_worktree_is_protected_where_it_is_bare(site: Site) -> None:
+    git(site.project, "init", "-q", "--bare", "-b", "main", "bare")
+    blob = git(site.project / "bare", "hash-object", "-t", "tree", "-w", "/dev/null").strip()
+    first = git(site.project / "bare", "commit-tree", "-m", "first", blob).strip()
+    git(site.project / "bare", "update-ref", "refs/heads/main", first)
+    git(site.project / "bare", "worktree", "add", "-q", "../work", "main")
+    (site.project / "odd" / "dir").mkdir(parents=True)
+    (site.project / "odd" / ".git").write_text("gitdir: dir")
+    (site.project / "odd" / "dir" / "commondir").write_text("\0")
+    before, where = tree(site.project), site.executor()
+    for attack in ("echo x > bare/config", "echo x > bare/hooks/x", "mv bare b", "rm -f work/.git"):
+        assert ran(where, attack)[1] == Exit(1)
+        assert tree(site.project) == before
+    assert ran(where, "git -C work status --short --branch")[0] == "## main\n"
 
 
 # -- secrets ----------------------------------------------------------------------------------
@@ -346,8 +455,34 @@ SECRETS = [
 ]
 
 
-def put_secrets(home: Path) -> None:
-    for name in SECRETS:
+MORE_SECRETS = [
+    *(".python_history", ".node_repl_history", ".sqlite_history", ".local/share/atuin/history.db"),
+    *(".config/pypoetry/auth.toml", ".local/share/uv/credentials/x", ".composer/auth.json"),
+    *(".bundle/config", ".s3cfg", ".boto", ".oci/config", ".fly/config.yml", ".msmtprc"),
+    *(".pulumi/credentials.json", ".config/op/config", ".config/Bitwarden/data.json", ".cursor/x"),
+    *(".config/google-chrome-beta/x", ".librewolf/x", ".config/Signal/config.json", ".electrum/x"),
+    *(".smbcredentials", ".dockercfg", ".zsh_sessions/x", "cargo/credentials", "hf/token"),
+    *("cargo/credentials.toml", "zsh/.zsh_history", "gh/x", "azure/x", "hf_token", "auth.json"),
+    *("age.txt", "codex/x", "claude/x", "pg_service.conf", "web_token"),
+]
+NAMING = {
+    "CARGO_HOME": "cargo",
+    "HF_HOME": "hf",
+    "ZDOTDIR": "zsh",
+    "GH_CONFIG_DIR": "gh",
+    "AZURE_CONFIG_DIR": "azure",
+    "HF_TOKEN_PATH": "hf_token",
+    "REGISTRY_AUTH_FILE": "auth.json",
+    "SOPS_AGE_KEY_FILE": "age.txt",
+    "CODEX_HOME": "codex",
+    "CLAUDE_CONFIG_DIR": "claude",
+    "PGSERVICEFILE": "pg_service.conf",
+    "AWS_WEB_IDENTITY_TOKEN_FILE": "web_token",
+}
+
+
+def put_secrets(home: Path, names: Sequence[str] = SECRETS) -> None:
+    for name in names:
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text("secret")
 
@@ -365,6 +500,300 @@ def test_secrets_cannot_be_read(at_home: bool, site: Site) -> None:
     attacks = [f"rm -rf ~/{name}; mkdir -p ~/.ssh; echo x > ~/{name}" for name in SECRETS]
     assert [ran(where, attack)[1].code for attack in attacks] == [1] * len(SECRETS)
     assert [(site.home / name).read_text() for name in SECRETS] == ["secret"] * len(SECRETS)
+
+
+UNCOVERINGS = [
+    "mv .config c2; cat c2/gh/hosts.yml",
+    "mv .local l2; cat l2/share/keyrings/x",
+    "mv state s2; mkdir -p state/bantam; echo planted > state/bantam/trust.json; cat s2/bantam/*",
+    "rm -rf state; mkdir -p state/bantam; echo planted > state/bantam/trust.json",
+    "mkdir -p .bantam; echo planted > .bantam/trust.json",
+    "ln -sfT sub .bantam; echo planted > .bantam/trust.json",
+    "echo planted > .bantam_history",
+    "mkdir x; mv -T x .bantam_history",
+]
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["secrets there", "nothing there"])
+@pytest.mark.parametrize("uncovering", UNCOVERINGS)
+def test_what_is_hidden_in_the_project_stays_so(uncovering: str, there: bool, site: Site) -> None:
+    bantam = site.home / "state" / "bantam"
+    (site.home / "sub").mkdir()
+    if there:
+        put_secrets(site.home)
+        bantam.mkdir(parents=True)
+        (bantam / "trust.json").write_text("secret")
+    before = tree(site.home)
+    where = BwrapExecutor(site.home, {**site.environ, "BANTAM_HOME": str(bantam)})
+    text, _ = ran(where, uncovering)
+    assert "secret" not in text.replace("secrets", "")
+    after = tree(site.home)
+    assert {name: after.get(name) for name in before} == before
+    own = [path for path in after if path.startswith((".bantam", "state/"))]
+    assert own == [path for path in before if path.startswith((".bantam", "state/"))]
+
+
+def test_the_places_of_bantam_s_own_files_are_empty_while_a_command_runs(site: Site) -> None:
+    bantam = site.home / "state" / "bantam"
+    where = BwrapExecutor(site.home, {**site.environ, "BANTAM_HOME": str(bantam)})
+    text, _ = ran(where, "stat -c '%a %n' .bantam .bantam_history state; ls state/bantam")
+    assert [line.split()[1] for line in text.splitlines()] == [
+        ".bantam",
+        ".bantam_history",
+        "state",
+    ]
+    assert tree(site.home) == {}
+
+
+def test_where_the_place_of_bantam_s_own_files_cannot_be_held_the_project_is_read_only() -> None:
+    with site_for("ordinary") as site:
+        (site.home / "state").mkdir(mode=0o500)
+        where = BwrapExecutor(site.home, {**site.environ, "BANTAM_HOME": f"{site.home}/state/x/y"})
+        assert "Read-only file system" in ran(where, "chmod 700 state; touch file")[0]
+        assert tree(site.home) == {"state": None}
+
+
+def test_a_home_folder_that_nobody_may_enter_is_no_obstacle() -> None:
+    with site_for("ordinary") as site:
+        (site.folder / "closed").mkdir(mode=0)
+        assert site.run("echo x", {"HOME": f"{site.folder}/closed/me"}) == ("x\n", Exit(0))
+
+
+def test_a_link_that_leads_to_bantam_s_own_files_is_refused_in_the_project(site: Site) -> None:
+    (site.home / "sub").mkdir()
+    (site.home / ".bantam").symlink_to("sub")
+    with pytest.raises(ConfigError, match=r"\.bantam is a symbolic link in the project's folder"):
+        BwrapExecutor(site.home, site.environ)
+    (site.home / ".bantam").unlink()
+    (site.home / "sub" / "link").symlink_to(site.folder)
+    where = BwrapExecutor(site.home, {**site.environ, "BANTAM_HOME": f"{site.home}/sub/link/b"})
+    assert ran(where, "ln -sfT / sub/link")[1] == Exit(1)
+    assert (site.home / "sub" / "link").readlink() == site.folder
+
+
+# -- the program that plays the model ---------------------------------------------------------
+
+
+def put_program(site: Site) -> None:
+    for name in ("model.py", "package/__main__.py", "record.sse", "bin/python", "other"):
+        (site.project / name).parent.mkdir(exist_ok=True)
+        (site.project / name).write_text("#!/bin/sh\n")
+        (site.project / name).chmod(0o755)
+    (site.project / "bin" / "link").symlink_to("/bin/sh")
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "kept"),
+    [
+        ("run://./model.py", ["model.py"]),
+        ("run://python3 model.py --log other", ["model.py", "other"]),
+        ("run://python3 package x\0y", ["package/__main__.py", "package"]),
+        ("run://bin/link ./model.py", ["bin/link", "bin", "model.py"]),
+        ("replay://record.sse", ["record.sse"]),
+        ("run://./missing", []),
+        ("https://example.com", []),
+    ],
+)
+def test_a_program_that_plays_the_model_cannot_be_replaced(
+    endpoint: str, kept: list[str], site: Site
+) -> None:
+    put_program(site)
+    before = {name: data for name, data in tree(site.project).items() if name in kept}
+    with contextlib.chdir(site.project):
+        config = Config(endpoint=endpoint, sandbox="on")
+        where = executor_for(config, site.project, site.environ, ())
+    assert isinstance(where, BwrapExecutor)
+    for name in kept:
+        for attack in ("echo x > {0}", "mv {0} old", "ln -sfT /bin/true {0}", "rm -rf {0}"):
+            assert ran(where, attack.format(name))[1] == Exit(1)
+        path = where.resolve("bin/new" if name.startswith("bin") else name)
+        with pytest.raises(OutsideWorkspace), way_to(path, where.workspace) as (folder, _):
+            folder.state(path.name)
+    assert {name: data for name, data in tree(site.project).items() if name in kept} == before
+    assert ran(where, "echo x > free && rm free")[1] == Exit(0)
+
+
+def test_a_link_in_the_project_is_no_program_that_plays_the_model(site: Site) -> None:
+    put_program(site)
+    (site.project / "link").symlink_to("model.py")
+    config = Config(endpoint="run://./link", sandbox="on")
+    with (
+        contextlib.chdir(site.project),
+        pytest.raises(ConfigError, match=r"sandbox=on: sandbox: .*link is a symbolic link in"),
+    ):
+        executor_for(config, site.project, site.environ, ())
+
+
+# -- two Bantams ------------------------------------------------------------------------------
+
+
+def swapping(site: Site, swap: str) -> BwrapExecutor:
+    """Return a sandbox in which another one's command does `swap` just before the mounts."""
+    swaps = f"cd {site.project}; {swap}"
+    program_at(site.folder / "bin" / "bwrap", f'({swaps})\nexec {shutil.which("bwrap")} "$@"')
+    return site.executor({"PATH": f"{site.folder}/bin:{os.environ['PATH']}"})
+
+
+OTHERS = {
+    "a folder beside the project": "mv b b2; ln -s ../victim b",
+    "a folder of the project": "mv b b2; ln -s other b",
+    "further down": "mv b/d b/d2; ln -s ../../victim/d b/d",
+    "what has secrets": "mv b/d/.git git; ln -s ../../../home/.ssh b/d/.git",
+    "what is hidden": "mv h h2; ln -s other h",
+    "a file that is hidden": "mv h/key key; ln -s ../other/key h/key",
+}
+
+
+@pytest.mark.parametrize("swap", OTHERS.values(), ids=OTHERS)
+def test_what_another_command_swaps_during_the_mounts_has_nothing_run(
+    swap: str, site: Site
+) -> None:
+    for top in (site.project / "b", site.project / "other", site.folder / "victim"):
+        (top / "d" / ".git").mkdir(parents=True)
+        (top / ".git").mkdir()
+        (top / "key").touch()
+    (site.home / ".ssh").mkdir()
+    (site.project / "h" / "hidden").mkdir(parents=True)
+    (site.project / "h" / "key").touch()
+    site.environ["GNUPGHOME"] = str(site.project / "h" / "hidden")
+    site.environ["NETRC"] = str(site.project / "h" / "key")
+    where = swapping(site, swap)
+    victim = tree(site.folder / "victim")
+    with pytest.raises(ToolError, match="replaced while the sandbox was made; nothing was run"):
+        ran(where, "echo x > ran; echo x > ../victim/x; echo x > ../victim/d/x; echo x > /tmp/x")
+    assert tree(site.folder / "victim") == victim
+    assert not (site.project / "ran").exists()
+
+
+CHANGER = """
+import os, sys
+old, new, bwrap, *arguments = sys.argv[1:]
+old, new = ("\\n".join(words.split()) for words in (old, new))
+os.execv(bwrap, ["bwrap", *"\\n".join(arguments).replace(old, new).split("\\n")])
+"""
+CHANGES = {
+    "from another folder": ("--bind {0}/b {0}/b", "--bind {0}/../victim {0}/b"),
+    "in another place": ("--bind {0}/b {0}/b", "--bind {0}/b {0}/b --bind {0}/b {0}/../victim"),
+    "not read-only": ("--ro-bind {0}/b/.git", "--bind {0}/b/.git"),
+    "what is hidden": ("--tmpfs {0}/b/h", "--bind {0}/b/h {0}/b/h"),
+    "a file that is hidden": ("--ro-bind /dev/null {0}/b/key", "--bind {0}/b/key {0}/b/key"),
+}
+
+
+@pytest.mark.parametrize(("old", "new"), CHANGES.values(), ids=CHANGES)
+def test_what_is_mounted_otherwise_than_wanted_has_nothing_run(
+    old: str, new: str, site: Site
+) -> None:
+    for folder in (site.project / "b" / ".git", site.project / "b" / "h", site.folder / "victim"):
+        folder.mkdir(parents=True)
+    (site.project / "b" / "key").touch()
+    site.environ["GNUPGHOME"] = str(site.project / "b" / "h")
+    site.environ["NETRC"] = str(site.project / "b" / "key")
+    where = swapping(site, "true")
+    assert ran(where, "echo x") == ("x\n", Exit(0))
+    (site.folder / "changer").write_text(CHANGER)
+    bwrap = shutil.which("bwrap")
+    old, new = old.format(site.project), new.format(site.project)
+    program_at(
+        site.folder / "bin" / "bwrap",
+        f"exec {PYTHON} {site.folder}/changer '{old}' '{new}' {bwrap} \"$@\"",
+    )
+    with pytest.raises(ToolError, match="replaced while the sandbox was made; nothing was run"):
+        ran(where, "touch ran")
+    assert not (site.project / "ran").exists()
+
+
+def test_what_is_swapped_while_a_sandbox_is_tried_is_told(site: Site) -> None:
+    for folder in ("a", "b"):
+        (site.project / folder / ".git").mkdir(parents=True)
+    with pytest.raises(ConfigError, match="replaced while the sandbox was made; nothing was run"):
+        swapping(site, "rm -rf a; ln -s b a").check()
+
+
+def test_a_folder_that_is_a_link_now_and_then_is_never_mounted(site: Site) -> None:
+    victim, done = site.folder / "victim", threading.Event()
+    for top in (victim, site.project / "a"):
+        (top / "b" / ".git").mkdir(parents=True)
+    before = tree(victim)
+
+    def swap() -> None:
+        folder, spare = site.project / "a", site.project / "spare"
+        while not done.is_set():
+            folder.rename(spare)
+            folder.symlink_to(victim)
+            folder.unlink()
+            spare.rename(folder)
+
+    swapper, where, run = threading.Thread(target=swap), site.executor(), 0
+    swapper.start()
+    try:
+        for _ in range(25):
+            with suppress(ToolError):
+                run += (
+                    ran(where, f"touch {victim}/x {victim}/b/x {victim}/b/.git/x; true")[1].code
+                    == 0
+                )
+    finally:
+        done.set()
+        swapper.join()
+    assert run
+    assert tree(victim) == before
+
+
+def test_a_bwrap_that_ends_before_the_command_says_why(site: Site) -> None:
+    (site.project / "a" / ".git").mkdir(parents=True)
+    where = swapping(site, "true")
+    program_at(site.folder / "bin" / "bwrap", "echo no; exit 7")
+    assert ran(where, "true") == ("no\n", Exit(7))
+
+
+def test_mounts_that_cannot_be_read_have_nothing_run(site: Site) -> None:
+    (site.project / "a" / ".git").mkdir(parents=True)
+    where = swapping(site, "true")
+    (site.folder / "told").write_text('{"child-pid": 999999999}')
+    program = (
+        f"while [ $# -gt 0 ]; do case $1 in --info-fd) cat {site.folder}/told >/proc/self/fd/$2;; "
+        "--file) cat </proc/self/fd/$2;; esac; shift; done"
+    )
+    program_at(site.folder / "bin" / "bwrap", program)
+    with pytest.raises(ToolError, match="the sandbox cannot be checked: No such file"):
+        ran(where, "touch ran")
+
+
+def test_a_cancel_ends_a_sandbox_that_is_being_made(site: Site) -> None:
+    (site.project / "a" / ".git").mkdir(parents=True)
+    seconds, cancel = unique_seconds(), Cancel()
+    where = swapping(site, "true")
+    program_at(site.folder / "bin" / "bwrap", f"exec sleep {seconds}")
+
+    def stop() -> None:
+        eventually(lambda: running(seconds))
+        cancel.set()
+
+    stopper = threading.Thread(target=stop)
+    stopper.start()
+    with pytest.raises(Interrupted):
+        next(where.run("true", LONG_S, cancel))
+    stopper.join()
+    assert not running(seconds)
+
+
+# -- secrets, elsewhere -----------------------------------------------------------------------
+
+
+def test_further_secrets_cannot_be_read(site: Site) -> None:
+    put_secrets(site.home, MORE_SECRETS)
+    for name in ("cargo/config.toml", "hf/hub"):
+        (site.home / name).write_text("seen\n")
+    environ = {variable: str(site.home / name) for variable, name in NAMING.items()}
+    names = " ".join(f"~/{name}" for name in (*MORE_SECRETS, "cargo/config.toml", "hf/hub"))
+    text, _ = site.run(f"for each in {names}; do cat $each 2>/dev/null; done", environ)
+    assert text == "seen\n" * 2
+
+
+@pytest.mark.parametrize("path", ["/etc/security/opasswd", "/var/cache/debconf/passwords.dat"])
+def test_secrets_of_the_system_cannot_be_read(path: str, site: Site) -> None:
+    assert site.run(f"test -s {path}")[1] == Exit(1)
 
 
 def test_a_project_inside_a_folder_of_secrets_is_seen_alone(site: Site) -> None:
@@ -425,6 +854,21 @@ GONE = {
     "DISPLAY": ":0",
     "DATABASE_URL": "postgres://me:word@host/db",
     "HARMLESS": f"x{KEY}y",
+    "MYSQL_PWD": "x",
+    "AZURE_STORAGE_CONNECTION_STRING": "x",
+    "GIT_CONFIG_COUNT": "1",
+    "GIT_CONFIG_KEY_0": "http.extraHeader",
+    "GIT_CONFIG_VALUE_0": "x",
+    "GIT_CONFIG_PARAMETERS": "x",
+    "BW_SESSION": "x",
+    "OP_SESSION_my": "x",
+    "JWT": "x",
+    "SOME_JWT": "x",
+    "AUTH": "x",
+    "AUTHORIZATION": "x",
+    "BEARER": "x",
+    "CREDS": "x",
+    "SLACK_WEBHOOK_URL": "x",
 }
 KEPT = {
     "LANG": "C.UTF-8",
@@ -433,6 +877,13 @@ KEPT = {
     "SOCKS_PROXY": "socks5://proxy:1080",
     "ADDRESS": "https://host/a@b",
     "SHORT": "short",
+    "OLDPWD": "/",
+    "DESKTOP_SESSION": "x",
+    "XDG_SESSION_TYPE": "x",
+    "TERM_SESSION_ID": "x",
+    "KDE_FULL_SESSION": "x",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "AUTHOR": "me",
 }
 
 
@@ -441,7 +892,7 @@ def test_the_environment_holds_no_key_and_no_way_to_one(site: Site) -> None:
     text, _ = ran(where, r"env; cat /proc/*/environ | tr '\0' '\n'")
     names = {line.partition("=")[0] for line in text.splitlines()}
     assert names.isdisjoint(GONE)
-    assert names >= KEPT.keys()
+    assert names >= {*KEPT, "PWD"}
     assert KEY not in text
 
 

@@ -689,7 +689,7 @@ def test_a_session_that_is_being_written_is_always_whole(tmp_path: Path, home: P
     with start(str(home), cwd=tmp_path, program=(sys.executable, "-c", writing)) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"0\n"
-        for _ in range(80):
+        while len(lengths) < 80 or lengths[-1] == lengths[0]:
             (summary,) = store.summaries()
             messages = store.stored("busy").conversation.messages
             assert summary.fault == ""
@@ -701,4 +701,3 @@ def test_a_session_that_is_being_written_is_always_whole(tmp_path: Path, home: P
         process.kill()
         process.communicate(timeout=60)
     assert lengths == sorted(lengths)
-    assert lengths[-1] > lengths[0]

@@ -30,7 +30,7 @@ from llmrequests import read_request
 from llmserver import END, LLMServer, Reply, delta, error, raw, text
 from loopback import Listener
 from processes import eventually, files_of_at_most, killed, running, unique_seconds, zombie_children
-from proxies import HTTPProxy, Socks5Proxy, unused_port
+from proxies import HTTPProxy, Socks5Proxy, named, unused_port
 
 from bantam.core.cancel import Cancel
 from bantam.core.errors import ConfigError
@@ -308,7 +308,7 @@ def test_a_cancel_ends_a_request_through_a_proxy(
             f"{scheme.upper()}_PROXY": proxy.url,
             "SSL_CERT_FILE": str(certificates.authority),
         }
-        with closing(http(server.url, environ)) as transport:
+        with closing(http(named(server.url), environ)) as transport:
             cancel = Cancel()
             interrupted(attempt(transport, cancel), cancel, server.wait_for_stall)
             server.wait_for_close()

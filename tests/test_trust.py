@@ -630,14 +630,81 @@ def test_a_value_that_looks_like_a_question_is_quoted_in_it(
         assert one.end() == 2
 
 
-@pytest.mark.parametrize("endpoint", ["https://{a}.example", "run://./model.sh {a}"])
-def test_what_is_too_long_to_be_seen_whole_is_not_asked(endpoint: str, stage: Stage) -> None:
+ALL_IS_WELL = "bantam: all is well. This folder uses api.openai.com"
+TOO_LONG = {
+    "a host": "https://" + "a" * 1800 + ".example",
+    "an argument": "run://./model.sh " + "a" * 1800,
+    "a screenful": "run://./model.sh " + "-" * 1700 + f" '{ALL_IS_WELL}'",
+    "wide characters": "run://./model.sh " + "\u4e2d\u6587" * 440,
+}
+on_screens = pytest.mark.parametrize("size", [(80, 24), (40, 12)], ids=["80x24", "40x12"])
+in_modes = pytest.mark.parametrize("arguments", [("-p", "Go."), ()], ids=["one shot", "prompt"])
+
+
+@contextmanager
+def on_a_screen(
+    stage: Stage, size: tuple[int, int], arguments: tuple[str, ...]
+) -> Iterator[Typist]:
+    program = (*BANTAM, *arguments)
+    how = {"HOME": str(stage.home), **stage.environment()}
+    columns, rows = size
+    with typist(stage.project, program=program, env=how, columns=columns, rows=rows) as one:
+        yield one
+
+
+@on_screens
+@in_modes
+@pytest.mark.parametrize("kind", TOO_LONG)
+@pytest.mark.parametrize("color", ["always", "never"])
+def test_what_this_screen_does_not_show_whole_is_not_asked_and_that_is_said(
+    kind: str, color: str, arguments: tuple[str, ...], size: tuple[int, int], stage: Stage
+) -> None:
     program_in(stage)
-    stage.configure("endpoint=" + endpoint.format(a="a" * 1000))
-    with stage.bantam() as one:
+    stage.configure(f"endpoint={TOO_LONG[kind]}", "model=m", f"color={color}")
+    with on_a_screen(stage, size, arguments) as one:
         assert one.end() == 2
         assert b"Continue?" not in one.raw
-        assert b"--trust" in one.raw
+        said = "".join(one.screen.display)
+        assert "the question about the endpoint in .bantam.cfg does not fit on this screen" in said
+        assert "nothing was sent" in said
+        assert "use -o endpoint=, or --trust" in said
+    assert stage.proxy.targets == []
+    assert not (stage.project / "ran").exists()
+
+
+@on_screens
+@in_modes
+@pytest.mark.parametrize("filling", ["- " * 40, "\u4e2d" * 20], ids=["narrow", "wide"])
+def test_what_is_asked_is_on_the_screen_from_its_beginning_on(
+    filling: str, arguments: tuple[str, ...], size: tuple[int, int], stage: Stage
+) -> None:
+    """The question takes what it may at most: all of the screen but two rows, or nearly."""
+    path = program_in(stage)
+    start, end = f"This folder's .bantam.cfg starts {path} '", ", sends your prompts to it, and "
+    end = f"'{end}runs what it answers. Continue? [y/N]"
+    columns, rows = size
+    room = columns * (rows - 2) - len(start) - len(end) - columns
+    argument = (filling * 100)[: room // 2]
+    stage.configure(f"endpoint=run://./model.sh '{argument}'", "model=m")
+    with on_a_screen(stage, size, arguments) as one:
+        one.until(lambda: "".join(one.screen.display).rstrip().endswith("Continue? [y/N]"))
+        assert "".join(one.screen.display).startswith(start)
+        one.type("n\r")
+        assert one.end() == 2
+
+
+@on_screens
+def test_blanks_do_not_push_the_question_off_the_screen(
+    size: tuple[int, int], stage: Stage
+) -> None:
+    path = program_in(stage)
+    stage.configure(f"endpoint=run://./model.sh '{' ' * 3000}{ALL_IS_WELL}'", "model=m")
+    with on_a_screen(stage, size, ("-p", "Go.")) as one:
+        one.until(lambda: "".join(one.screen.display).rstrip().endswith("Continue? [y/N]"))
+        shown = f"This folder's .bantam.cfg starts {path} ' … 3000 blanks … {ALL_IS_WELL}', sends"
+        assert "".join(one.screen.display).startswith(shown)
+        one.type("n\r")
+        assert one.end() == 2
 
 
 def test_a_key_among_the_arguments_is_neither_shown_nor_stored(stage: Stage) -> None:

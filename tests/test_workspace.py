@@ -184,6 +184,38 @@ def test_what_is_protected_is_not_written(there: bool, path: str, site: Site) ->
     assert inside(site) == before
 
 
+@pytest.mark.parametrize("there", [False, True], ids=["nothing there", "something there"])
+@pytest.mark.parametrize(
+    "path",
+    [".bantam/trust.json", ".Bantam/x/y", ".bantam_history", "state/bantam/trust.json", "to/x"],
+)
+def test_bantam_s_own_files_are_not_written_where_the_home_is_the_project(
+    path: str, there: bool, site: Site
+) -> None:
+    site.environ["HOME"] = str(site.project)
+    site.environ["BANTAM_HOME"] = str(site.project / "state" / "bantam")
+    if there:
+        for folder in (".bantam", "state/bantam"):
+            (site.project / folder).mkdir(parents=True)
+        (site.project / ".bantam_history").touch()
+    (site.project / "to").symlink_to("state/bantam")
+    before = inside(site)
+    for result in (write(site, path), edit(site, path)):
+        assert (result.status, "protected by the sandbox" in result.text) == (Status.ERROR, True)
+    assert inside(site) == before
+
+
+def test_the_repository_of_a_bare_one_s_worktree_is_not_written(site: Site) -> None:
+    for folder in ("bare/worktrees/main", "main"):
+        (site.project / folder).mkdir(parents=True)
+    (site.project / "main" / ".git").write_text("gitdir: ../bare/worktrees/main\n")
+    (site.project / "bare" / "worktrees" / "main" / "commondir").write_text("../..\n")
+    before = inside(site)
+    for path in ("bare/config", "bare/hooks/x", "bare/worktrees/main/config.worktree"):
+        assert "protected by the sandbox" in write(site, path).text
+    assert inside(site) == before
+
+
 def test_what_is_protected_is_read_but_no_secret(site: Site) -> None:
     for name in (".git/config", "model.cfg", "hidden/x"):
         (site.project / name).parent.mkdir(exist_ok=True)

@@ -93,7 +93,9 @@ def _status(arguments: list[str], interrupts: "Interrupts") -> int:
     except Exception as bug:  # noqa: BLE001  --json promises its last line, whatever happens
         import traceback
 
-        traceback.print_exc()
+        from bantam.terminal.keys import without_keys
+
+        sys.stderr.write(without_keys(traceback.format_exc()))
         what = f"internal error: {type(bug).__name__}: {bug}; please report it"
         return _failed(BantamError(what), arguments, interrupts.current)
 
@@ -192,10 +194,12 @@ def _failed(error: "BantamError", arguments: list[str], cancel: "Cancel") -> int
     """Report an error that no turn has, in the form that was asked for."""
     from bantam.agent.agent import failed
     from bantam.terminal.arguments import wants_json
+    from bantam.terminal.keys import without_keys
     from bantam.terminal.oneshot import json_lines
     from bantam.terminal.screen import complain
     from bantam.terminal.streams import abandon
 
+    error.args = (without_keys(str(error)),)
     done = failed(error, cancel)
     if wants_json(arguments):
         try:

@@ -32,10 +32,12 @@ from bantam.agent.wiring import (
 )
 from bantam.core.cancel import Cancel
 from bantam.core.config import Config
+from bantam.core.discretion import discreet
 from bantam.core.errors import BantamError, ConfigError, ExitStatus, Interrupted, ModelError
 from bantam.core.events import Done, Event, Failure, Notice, Stop, TurnStart, UsageReport, UsageSum
 from bantam.core.generators import through
 from bantam.core.messages import Message, Role, has_calls
+from bantam.core.redaction import Redaction
 from bantam.model.catalogue import Catalogue, model_ids
 from bantam.model.origins import NOTHING, Accepted, check_trust, key_for
 
@@ -112,6 +114,8 @@ class Agent:
         self.key = key_for(config, trust=trust, environ=surroundings.environ, accepted=accepted)
         self._notices = [self.key.notice] if self.key.notice else []
         secrets = secrets_of(config, surroundings.environ)
+        self._redaction = Redaction(secrets)
+        self.log.hide(secrets)
         self._environ = surroundings.environ
         transport, models = transports_for(config, self.key, surroundings.environ)
         self._catalogue = Catalogue(models, config.model, config.context_window)
@@ -121,15 +125,20 @@ class Agent:
         self._turns = 0
         environ = surroundings.environ
         executor = executor_for(config, surroundings.working_directory, environ, secrets)
-        self._approve = approve or approval_for(config, executor, environ, ask, allowances)
+        self._approve = approve or approval_for(config, executor, environ, ask, allowances, secrets)
         self._tools = toolbox_for(config, executor, secrets, self.log.keep)
         if not self.log.messages or self.log.messages[0].role is not Role.SYSTEM:
             prompt = self._prompt(executor.cwd, executor.shell, surroundings.today)
             self.log.begin(Message(Role.SYSTEM, prompt))
 
     def turn(self, prompt: str, cancel: Cancel | None = None) -> Generator[Event, None, Stop]:
-        """Run one turn; yield its events, `Done` last. Errors are in `Done`, none is raised."""
-        cancel = cancel or Cancel()
+        """Run one turn; yield its events, `Done` last. Errors are in `Done`, none is raised.
+
+        No key stands in any event, here and below; what a tool gets is what the model wrote.
+        """
+        return discreet(self._turn(prompt, cancel or Cancel()), self._redaction)
+
+    def _turn(self, prompt: str, cancel: Cancel) -> Generator[Event, None, Stop]:
         config, before = self.config, len(self.log.calls)
         self.log.speaks(config.model, self._dialect.name)
         self.log.append(Message(Role.USER, prompt))
@@ -164,7 +173,7 @@ class Agent:
         For between turns. Yields its events; errors are notices, and then nothing has changed.
         """
         run = compact_on_request(self.log, self._model, self._tools.specs, cancel or Cancel())
-        return (yield from through(run, self._noted))
+        return discreet(through(run, self._noted), self._redaction)
 
     @property
     def context(self) -> tuple[int, int] | None:
@@ -179,8 +188,10 @@ class Agent:
         """
         asked = [*self.log.messages, Message(Role.USER, _SUMMARY_REQUEST)]
         asking = self._model.reply(asked, self._tools.specs, cancel, may_call=False)
-        answer = yield from through(through(asking, unspoken), self._noted)
-        return answer.message.content.strip().partition("\n")[0].strip()
+        events = through(through(asking, unspoken), self._noted)
+        answer = yield from discreet(events, self._redaction)
+        line = answer.message.content.strip().partition("\n")[0].strip()
+        return self._redaction.text(line)
 
     def models(self, cancel: Cancel) -> list[str]:
         """Return the ids of the endpoint's models. Raises ModelError, Interrupted."""

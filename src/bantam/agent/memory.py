@@ -1,16 +1,20 @@
 """What an agent remembers with: a list, or a stored session."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from bantam.agent.loop import Log
 from bantam.core.changes import Change
+from bantam.core.discretion import hidden_in
 from bantam.core.events import UsageReport
 from bantam.core.messages import Message, Role, ToolCall, last_prompt
+from bantam.core.redaction import Redaction
 
 
 class Memory(Log, Protocol):
     """The log of a conversation over many turns; `sessions.session.Session` is one.
+
+    What is sent is what it holds: nothing else keeps the user's keys out of requests.
 
     `notices`: what the user should hear of it, taken out by the agent.
     """
@@ -24,6 +28,9 @@ class Memory(Log, Protocol):
     @property
     def keep(self) -> Callable[[Change], None] | None:
         """What keeps a file's change before it happens, so that it can be put back; None: none."""
+
+    def hide(self, secrets: Iterable[str | None]) -> None:
+        """Let none of `secrets` stand in it from now on: what it holds by now included."""
 
     def dialect_of(self, model: str) -> str:
         """Return the dialect that `model` was last spoken to in, "" if it was not."""
@@ -66,6 +73,12 @@ class ListLog:
         self.calls: list[UsageReport] = []
         self._rewound: list[Message] | None = None  # what `rewind` took out, and all before it
         self._dialects: dict[str, str] = {}
+        self._redaction = Redaction(())
+
+    def hide(self, secrets: Iterable[str | None]) -> None:
+        """Let none of `secrets` stand in it from now on: what it holds by now included."""
+        self._redaction.learn(secrets)
+        self.messages = hidden_in(self.messages, self._redaction)
 
     def dialect_of(self, model: str) -> str:
         """Return the dialect that `model` was last spoken to in, "" if it was not."""
@@ -77,13 +90,13 @@ class ListLog:
 
     def begin(self, system: Message) -> None:
         """Put a system message before all others."""
-        self.messages.insert(0, system)
+        self.messages[:0] = hidden_in([system], self._redaction)
 
     def append(self, message: Message) -> None:
         """Add a message."""
         if message.role is Role.ASSISTANT:
             self._rewound = None
-        self.messages.append(message)
+        self.messages += hidden_in([message], self._redaction)
 
     def started(self, call: ToolCall) -> None:
         """Nothing outlives the process, so there is nothing to note."""
@@ -94,7 +107,7 @@ class ListLog:
 
     def compact_to(self, messages: Sequence[Message]) -> None:
         """Let `messages` take the place of all; whoever holds the old ones keeps them."""
-        self.messages, self._rewound = list(messages), None
+        self.messages, self._rewound = hidden_in(messages, self._redaction), None
 
     def rewind(self) -> str | None:
         """Take the last prompt and what came of it out; return its text, None if there is none.

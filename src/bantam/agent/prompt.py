@@ -52,7 +52,8 @@ you work there."""
         network = "" if facts.sandbox == "net" else " There is no network."
         parts.append(
             "You are in a sandbox: files outside the working directory, .git and configuration "
-            f"files cannot be written.{network} Do not try to get around it."
+            f"files cannot be written.{network} What a command leaves running ends with it. "
+            "Do not try to get around it."
         )
     if facts.agents:
         parts.append(facts.agents)

@@ -24,10 +24,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from bantam.agent.agent import Agent, Surroundings
+from bantam.agent.agent import Agent, Surroundings, secrets_of
 from bantam.agent.memory import ListLog
 from bantam.core.cancel import Cancel
 from bantam.core.config import Config
+from bantam.core.discretion import hidden_in
 from bantam.core.events import Done, Event, Replied, Status, Stop, ToolFinished
 from bantam.core.messages import (
     INTERRUPTED_RESULT,
@@ -38,6 +39,7 @@ from bantam.core.messages import (
     parsed_arguments,
     to_api,
 )
+from bantam.core.redaction import Redaction
 from bantam.core.repair import repaired
 from bantam.model.replay import first_difference, in_request, is_answer
 
@@ -90,7 +92,8 @@ class _Run:
         surroundings: Surroundings,
         cancel: Cancel,
     ) -> None:
-        conversation = _as_logged(recorded)
+        secrets = Redaction(secrets_of(config, surroundings.environ))
+        conversation = hidden_in(_as_logged(recorded), secrets)
         self._cancel = cancel
         self._folder = surroundings.working_directory
         self._was_given = False  # the next result is the recorded one

@@ -1,5 +1,6 @@
 """The parts of an agent, made as a configuration says."""
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -44,12 +45,30 @@ def executor_for(
     from bantam.tools.executors.bwrap import BwrapExecutor
 
     try:
-        executor = BwrapExecutor(cwd, environ, secrets, network=config.sandbox == "net")
+        kept = _program_files(config.endpoint, cwd)
+        executor = BwrapExecutor(cwd, environ, secrets, network=config.sandbox == "net", kept=kept)
         executor.check()
     except ConfigError as error:
         place = place_of("sandbox", config.sources.get("sandbox", "default"))
         raise ConfigError(f"{place}={config.sandbox}: {error}") from None
     return executor
+
+
+def _program_files(endpoint: str, cwd: Path) -> list[str]:
+    """Return the files that a local program consists of, which no command may replace."""
+    if host_of(endpoint):
+        return []
+    from itertools import compress
+    from shlex import split
+
+    from bantam.model.programs import program_of
+
+    program = program_of(endpoint, str(cwd.absolute()))
+    words = split(program.command) if program else []
+    paths = [os.path.join(cwd.absolute(), word) for word in words]  # noqa: PTH118  text
+    # Python runs a folder, too, if there is such a file in it. No Path: a word may be too long.
+    runs = [os.path.isfile(path) or os.path.isfile(f"{path}/__main__.py") for path in paths]  # noqa: PTH113
+    return [*compress(paths, runs)]
 
 
 def approval_for(
@@ -58,25 +77,33 @@ def approval_for(
     environ: Mapping[str, str],
     ask: "Ask | None",
     allowances: "Allowances | None",
+    secrets: Iterable[str | None] = (),
 ) -> Approve:
-    """Return what says whether a call runs, as `config` wants it; `ask` puts it to a person."""
+    """Return what says whether a call runs, as `config` wants it; `ask` puts it to a person.
+
+    No value of `secrets` stands in what a person is shown.
+    """
     if config.approve == "auto":
         return _run_everything
     # Here: what reads commands is much, and most runs do without.
-    from bantam.agent.approval import AllowancesInMemory, Approval, Scene
+    from bantam.agent.approval import AllowancesInMemory, Approval, Preview, Scene
     from bantam.agent.commands.place import Place
     from bantam.tools.editing import planned_edit
 
-    def diff(call: ToolCall) -> str:
+    def preview(call: ToolCall) -> Preview:
         arguments = parsed_arguments(call.arguments) or {}
         path, workspace = executor.resolve(arguments["path"]), executor.workspace
         if call.name == "write_file":
-            return diff_of(planned(path, arguments, workspace))
-        given, edits = arguments["path"], arguments["edits"]
-        return diff_of(planned_edit(path, given, edits, Cancel(), workspace).splice)
+            splice = planned(path, arguments, workspace)
+        else:
+            given, edits = arguments["path"], arguments["edits"]
+            splice = planned_edit(path, given, edits, Cancel(), workspace).splice
+        before = splice.before
+        state = () if before is None else (before.st_ino, before.st_size, before.st_mtime_ns)
+        return Preview(diff_of(splice), state)
 
-    place = Place(str(executor.cwd), environ.get("HOME", ""))
-    scene = Scene(place, executor.resolve, diff)
+    place = Place(str(executor.cwd), environ.get("HOME", ""), executor.shell)
+    scene = Scene(place, executor.resolve, preview, Redaction(secrets).text)
     return Approval(config.approve, ask, scene, allowances or AllowancesInMemory())
 
 

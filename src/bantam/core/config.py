@@ -33,7 +33,10 @@ _ENDPOINT: Final = "https://api.kilo.ai/api/openrouter"
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 # A name before a host may be a key.
 _HOST_AND_PORT: Final = re.compile(r"[a-z0-9.-]+:[0-9]{1,5}(?:/[a-z0-9./_-]*)?", re.IGNORECASE)
-_NAME_BEFORE_HOST: Final = re.compile("//.*@", re.DOTALL)
+_NAME_BEFORE_HOST: Final = re.compile(
+    r"\A((?:https?|run|replay):|)(/{0,2}).*@", re.DOTALL | re.IGNORECASE
+)
+_SHOWN_CHARACTERS: Final = 80
 
 T = TypeVar("T")
 
@@ -204,7 +207,10 @@ def typed(setting: Setting) -> Any:
     try:
         return row.kind.read(setting.text)
     except ValueError as error:
-        given = "" if row.secret else f"={_shown(setting):.80}"
+        shown = _shown(setting)
+        # A long address is not cut: the beginning of a key would not be known as one.
+        is_hidden = row.secret or (row.name == "endpoint" and len(shown) > _SHOWN_CHARACTERS)
+        given = "" if is_hidden else f"={shown:.{_SHOWN_CHARACTERS}}"
         why = f": {error}" if error.args else ""
         is_bare = row.name == "endpoint" and _HOST_AND_PORT.fullmatch(setting.text)
         example = f"http://{setting.text}" if is_bare else row.example
@@ -229,7 +235,7 @@ def name_at(key: str, source: str) -> str:
 
 def _shown(setting: Setting) -> str:
     """Return the text of `setting`, without a name before a host and with nothing hidden."""
-    text = _NAME_BEFORE_HOST.sub("//...@", setting.text)
+    text = _NAME_BEFORE_HOST.sub(r"\1\2...@", setting.text)
     if hidden_in(text):
         return ascii(text)
     # As it was typed on a command line; in quotes, which show blanks, out of a file.

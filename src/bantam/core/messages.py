@@ -7,7 +7,7 @@ a program of its own kind wrote comes back equal; of other programs' forms what 
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from math import isfinite
 from typing import Any, Final
@@ -172,35 +172,20 @@ def has_calls(messages: Iterable[Message]) -> bool:
 
 
 def each_text(value: Any, change: Callable[[str], str]) -> Any:
-    """Return the JSON `value` with each text in it changed; the names of members stay.
+    """Return the JSON `value` with each text in it changed, names of members too.
 
     >>> each_text({"a": ["b", 1]}, str.upper)
-    {'a': ['B', 1]}
+    {'A': ['B', 1]}
     """
     match value:
         case str():
             return change(value)
         case Mapping():
-            return {name: each_text(member, change) for name, member in value.items()}
+            return {change(name): each_text(member, change) for name, member in value.items()}
         case list():
             return [each_text(member, change) for member in value]
         case _:
             return value
-
-
-def with_texts(message: Message, change: Callable[[str], str]) -> Message:
-    """Return `message` with each text in it changed, but names and ids."""
-    calls = tuple(
-        replace(call, arguments=change(call.arguments), extra=each_text(call.extra, change))
-        for call in message.tool_calls
-    )
-    return replace(
-        message,
-        content=change(message.content),
-        reasoning=change(message.reasoning),
-        tool_calls=calls,
-        extra=each_text(message.extra, change),
-    )
 
 
 def without_surrogates(text: str) -> str:

@@ -33,6 +33,10 @@ class Redaction:
         )
         self._pattern = re.compile("|".join(map(re.escape, self._secrets)))
 
+    def __bool__(self) -> bool:
+        """Whether there is anything to replace."""
+        return bool(self._secrets)
+
     def text(self, text: str) -> str:
         """Return `text` with a placeholder for each secret."""
         return self._pattern.sub(PLACEHOLDER, text) if self._secrets else text
@@ -53,12 +57,14 @@ class Redaction:
 
     def _begun(self, text: str, start: int) -> int:
         """Return where, from `start` on, the first secret begins that the end of `text` cuts."""
-        first = max(start, len(text) - len(self._secrets[0]) + 1)
-        for at in range(first, len(text)):
-            rest = text[at:]
-            if any(len(secret) > len(rest) and secret.startswith(rest) for secret in self._secrets):
-                return at
-        return len(text)
+        begun = len(text)
+        for secret in self._secrets:
+            at = max(start, len(text) - len(secret) + 1)
+            while (at := text.find(secret[0], at, begun)) >= 0:
+                if secret.startswith(text[at:]):
+                    begun = at
+                at += 1
+        return begun
 
 
 class RedactionFilter:

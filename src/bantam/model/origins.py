@@ -141,6 +141,11 @@ class Key(NamedTuple):
     notice: str | None = None
     withheld: bool = False
 
+    @property
+    def place(self) -> str:
+        """Where it is set, as an error begins."""
+        return self.source if self.source == _VARIABLE else place_of("api_key", self.source)
+
 
 def key_for(
     config: Config, *, trust: bool, environ: Mapping[str, str], accepted: Accepted = NOTHING
@@ -153,13 +158,12 @@ def key_for(
     key = chosen_key(config, environ, accepted)
     if key.value is None:
         return key
-    place = key.source if key.source == _VARIABLE else place_of("api_key", key.source)
     if not key.value.isascii() or not key.value.isprintable():
-        raise ConfigError(f"{place} holds characters that no HTTP header can; copy it anew")
+        raise ConfigError(f"{key.place} holds characters that no HTTP header can; copy it anew")
     if not trust and goes_open(config, key, environ, accepted):
         name = origin(config.endpoint)
         raise ConfigError(
-            f"{place} would go unencrypted to {name}; use https://, or add --trust, "
+            f"{key.place} would go unencrypted to {name}; use https://, or add --trust, "
             f"or set BANTAM_TRUST={name}"
         )
     return key

@@ -195,11 +195,14 @@ def program_of(endpoint: str, folder: str) -> Program | None:
 def _digest(means: list[str], files: list[str]) -> str | None:
     """Return the SHA-256 of the words `means` and of the content of those `files` that are some.
 
-    None if one of these cannot be read, or they are too large.
+    None if one of these cannot be read, is a folder, whose code no digest would hold, or if they
+    are too large.
     """
     digest = hashlib.sha256(json.dumps(means).encode())
     left = _MOST_HASHED_BYTES
     for name in files:
+        if os.path.isdir(name):  # noqa: PTH112  as below
+            return None
         if not os.path.isfile(name):  # noqa: PTH113  no Path: it may hold a NUL, or be too long
             digest.update(b"-")
             continue

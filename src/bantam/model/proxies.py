@@ -12,6 +12,7 @@ from ipaddress import ip_address, ip_network
 from typing import Final
 from urllib.parse import urlsplit
 
+from bantam.core.endpoints import is_loopback
 from bantam.core.errors import ConfigError
 
 _SCHEMES: Final = ("http", "https", "socks5", "socks5h")
@@ -26,13 +27,16 @@ def proxy_for(url: str, environ: Mapping[str, str]) -> str | None:
     """Return the URL of the proxy for `url`, None for a direct connection.
 
     SOCKS_PROXY, then the scheme's own variable, then ALL_PROXY; lower-case names win, as in curl.
-    NO_PROXY names hosts to reach directly: names (their subdomains too), `host:port`, addresses,
+    Never for the loopback: what a key may be sent to is this machine, not the proxy's. NO_PROXY
+    names hosts to reach directly: names (their subdomains too), `host:port`, addresses,
     networks such as 10.0.0.0/8, or `*`. Raises ConfigError for a proxy that cannot be used.
     """
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme)
     _, direct = _variable(environ, "no_proxy")
-    if any(_covers(entry, host, port) for entry in re.split(r"[,\s]+", direct)):
+    if is_loopback(host) or any(
+        _covers(entry, host, port) for entry in re.split(r"[,\s]+", direct)
+    ):
         return None
     for name in ("socks_proxy", f"{parts.scheme}_proxy", "all_proxy"):
         variable, proxy = _variable(environ, name)

@@ -7,16 +7,16 @@ chat goes on: that is told once, and each next step writes all of it anew: one w
 Nothing is written before the first prompt: an empty conversation replaces nothing.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 from bantam.core.changes import Change
+from bantam.core.discretion import hidden_in
 from bantam.core.errors import why_of
 from bantam.core.events import UsageReport
-from bantam.core.messages import Message, Role, ToolCall, last_prompt, parsed_arguments, with_texts
+from bantam.core.messages import Message, Role, ToolCall, last_prompt, parsed_arguments
 from bantam.core.redaction import Redaction
 from bantam.sessions.files import encoded
 from bantam.sessions.slot import Loaded, Slot, Tell
@@ -56,8 +56,7 @@ class Session:
         # The disk lacks what only a snapshot adds; and a conversation begins with one.
         self._behind = slot is None or not (loaded.as_stored and loaded.conversation.messages)
         self._changed = slot is not None and not loaded.as_stored  # since the last snapshot
-        self._held = b""  # lines that become durable with the next one
-        self._fault = ""  # what was told
+        self._held, self._fault = b"", ""  # lines written with the next one; what was told
 
     @property
     def id(self) -> str:
@@ -96,9 +95,17 @@ class Session:
 
     # -- what happens -------------------------------------------------------------------------
 
+    def hide(self, secrets: Iterable[str | None]) -> None:
+        """Let none of `secrets` stand in it from now on: what it holds by now included."""
+        self._redaction.learn(secrets)
+        messages = hidden_in(self.messages, self._redaction)
+        if messages != self.messages:
+            self._conversation = replace(self._conversation, messages=messages, _encoded=[])
+            self._behind = self._changed = True
+
     def begin(self, system: Message) -> None:
         """Put a system message before all others."""
-        self._conversation.insert_first(with_texts(system, self._redaction.text))
+        self._conversation.insert_first(*hidden_in([system], self._redaction))
         self._behind = True
 
     def append(self, message: Message) -> None:
@@ -133,10 +140,7 @@ class Session:
 
     def compact_to(self, messages: Sequence[Message]) -> None:
         """Let `messages` take the place of all; what was stays stored, `<id>-before-compact`."""
-        old, new = (
-            self._conversation,
-            [with_texts(message, self._redaction.text) for message in messages],
-        )
+        old, new = self._conversation, hidden_in(messages, self._redaction)
         self._replaced.append(("compact", self._rewound or old))
         self._give_up_rewound()
         self._conversation = Conversation(new, calls=old.calls, turns=old.turns)
@@ -145,52 +149,54 @@ class Session:
 
     def dialect_of(self, model: str) -> str:
         """Return the dialect that `model` was last spoken to in, "" if it was not."""
-        return self._about.dialect if self._about.model == self._redaction.text(model) else ""
+        text = self._redaction.text
+        return self._about.dialect if text(self._about.model) == text(model) else ""
 
     def speaks(self, model: str, dialect: str) -> None:
         """Remember that; stored with the next snapshot."""
         if dialect != self.dialect_of(model):
-            self._about = replace(self._about, model=self._redaction.text(model), dialect=dialect)
+            self._about = replace(self._about, model=model, dialect=dialect)
             self._changed = True
 
     def describe(self, *, endpoint: str = "", model: str = "", summary: str = "") -> None:
         """Let it say of itself what is given; stored with the next thing that happens."""
-        text, about = self._redaction.text, self._about
+        about = self._about
         self._about = replace(
             about,
-            endpoint=text(endpoint or about.endpoint),
-            model=text(model or about.model),
+            endpoint=endpoint or about.endpoint,
+            model=model or about.model,
             dialect=self.dialect_of(model or about.model),
-            summary=text(summary or about.summary),
+            summary=summary or about.summary,
         )
         self._behind = self._changed = True
 
     def started(self, call: ToolCall) -> None:
         """Note that `call`, the first without a result, is about to run; stored as above."""
         self._conversation.started = True
-        self._log(_line("start", {"id": call.id, "name": call.name}))
+        text = self._redaction.text
+        start = {"id": text(call.id), "name": text(call.name)}
+        self._log(encoded({"start": start}) + b"\n")
         command = (parsed_arguments(call.arguments) or {}).get("command")
         if isinstance(command, str) and self._slot is not None:
             with suppress(OSError):  # it only names what cannot be undone
-                self._slot.undo.ran(self._redaction.text(command))
+                self._slot.undo.ran(text(command))
 
     def keep(self, change: Change) -> None:
         """Keep what puts a file back, durably, before it changes; tell it if that fails."""
-        why = "the session is not stored"
-        if self._slot is not None:
-            try:
-                self._slot.undo.keep(change)
-            except OSError as error:
-                why = why_of(error)
-            else:
+        path, why = self._redaction.text(change.path), "the session is not stored"
+        try:
+            if self._slot is not None:
+                self._slot.undo.keep(change, path)
                 return
-        self.notices.append(f"{change.path} cannot be put back later: {why}")
+        except OSError as error:
+            why = why_of(error)
+        self.notices.append(f"{path} cannot be put back later: {why}")
 
     def count(self, report: UsageReport) -> None:
         """Add what a request cost; stored with the next thing that happens."""
         self._changed = True
         self._conversation.calls.append(report)
-        self._held += _line("usage", report_to_json(report))
+        self._held += encoded({"usage": report_to_json(report)}) + b"\n"
 
     def finish(self) -> None:
         """Write the snapshot: the turn is over."""
@@ -211,7 +217,7 @@ class Session:
         self._changed = False  # closed twice, it is not stored beside what could not be stored
 
     def _add(self, message: Message, more: bytes = b"") -> None:
-        self._conversation.append(with_texts(message, self._redaction.text))
+        self._conversation.append(*hidden_in([message], self._redaction))
         if self._rewound is None or message.role is Role.ASSISTANT:
             if self._rewound is not None and message.tool_calls:
                 self._replaced.append(("retry", self._rewound))
@@ -279,8 +285,7 @@ class Session:
                 self._slot.undo.begin(self._conversation.turns)
 
     def _tell_fault(self, error: OSError) -> None:
-        fault = why_of(error)
-        if fault == self._fault:  # one trouble, though each attempt may meet it at another file
+        if (fault := why_of(error)) == self._fault:  # met at another file, perhaps
             return
         self._fault = fault
         self.notices.append(
@@ -290,8 +295,5 @@ class Session:
 
     def _stamped(self) -> About:
         now = self._now().astimezone(UTC).isoformat(timespec="seconds")
-        return replace(self._about, created=self._about.created or now, updated=now)
-
-
-def _line(kind: str, value: Any) -> bytes:
-    return encoded({kind: value}) + b"\n"
+        about = self._about.without(self._redaction)
+        return replace(about, created=about.created or now, updated=now)

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeGuard
 from bantam.core.errors import BantamError
 from bantam.core.events import UsageReport, UsageSum
 from bantam.core.messages import Message, Role, from_api, to_api, without_surrogates
+from bantam.core.redaction import Redaction
 from bantam.sessions.files import encoded
 
 FORMAT: Final = "bantam-session"
@@ -44,6 +45,17 @@ class About:
     dialect: str = ""
     summary: str = ""
     generation: int = 0
+
+    def without(self, redaction: Redaction) -> "About":
+        """Return the same with a placeholder for each secret in what people have named."""
+        text = redaction.text
+        return replace(
+            self,
+            project=text(self.project),
+            endpoint=text(self.endpoint),
+            model=text(self.model),
+            summary=text(self.summary),
+        )
 
 
 @dataclass(slots=True)

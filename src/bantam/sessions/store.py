@@ -63,8 +63,9 @@ def checked_name(name: str) -> str:
     """Return `name` if a session may have it. Raises ConfigError, which says what may be in it."""
     if _NAME.fullmatch(name):
         return name
+    shown = repr(name) if len(name) <= 100 else "this"  # not cut: it may be a key
     raise ConfigError(
-        f"{name!r:.120} cannot name a session: take letters, digits, blanks, . _ - @, at most 100, "
+        f"{shown} cannot name a session: take letters, digits, blanks, . _ - @, at most 100, "
         "none of . and - at the start"
     )
 
@@ -111,11 +112,11 @@ class Store:
 
     def _now_at(self, then: About, now: About) -> About:
         """Return what a session says about itself once it goes on as `now` says."""
+        now = now.without(self._redaction)
         return replace(
             now,
             created=then.created,
             updated=then.updated,
-            endpoint=self._redaction.text(now.endpoint),
             dialect=now.dialect or (then.dialect if then.model == now.model else ""),
             summary=then.summary,
             generation=then.generation,
@@ -164,7 +165,9 @@ class Store:
 
         That is kept under a name of its own, unless the copy only goes on from it.
         """
-        slot = slots.held(self._folder(), checked_name(name))
+        if self._redaction.text(checked_name(name)) != name:
+            raise ConfigError("this name holds a key, and no file may; take another name")
+        slot = slots.held(self._folder(), name)
         if slot is None:
             raise ConfigError(f"another Bantam works on the session {name}; take another name")
         with _released_on_error(slot):
@@ -233,6 +236,7 @@ class Store:
         found = [name] if name in ids else [each for each in ids if each.startswith(name)]
         if len(found) == 1:
             return found[0]
+        name = self._redaction.text(name)  # before it is cut
         if not found:
             raise ConfigError(f"no session is named {name!r:.120}, and no name begins so")
         shown = ", ".join(found[:_SHOWN_NAMES]) + (", ..." if len(found) > _SHOWN_NAMES else "")

@@ -54,22 +54,22 @@ class UndoLog:
         else:
             self._append()
 
-    def keep(self, change: Change) -> None:
+    def keep(self, change: Change, stored: str = "") -> None:
         """Keep `change`, without its bytes if they are too many; durable when this returns.
 
-        After an OSError the turn cannot put that file back.
+        `stored`: its path as it may be stored, where that is another. After an OSError the turn
+        cannot put that file back.
         """
+        if stored not in ("", change.path):
+            self._lose(stored)
+            raise OSError(errno.EPERM, "its path holds a key")
         # Half of the room: base64 takes a third more, and names their part.
         if change.removed is not None and len(change.removed) > self._room // 2:
             change = replace(change, removed=None)
         try:
             self._append(written(self._turn, change))
         except OSError:
-            lost = Entry(self._turn, Kind.LOST, change.path)
-            if lost not in self._waiting:
-                self._waiting.append(lost)
-            with suppress(OSError):  # it may find room where the change did not
-                self._append()
+            self._lose(change.path)  # that may find room where the change did not
             raise
 
     def ran(self, command: str) -> None:
@@ -114,6 +114,14 @@ class UndoLog:
         older = _lines_of(record for record in self._sound() if record.number < first)
         self._rewrite(chain(older, chain.from_iterable(lines)))
         self._next, self._newest = first + len(left), newest
+
+    def _lose(self, path: str) -> None:
+        """Note that a change of the file `path` is not kept; what fails now comes later."""
+        lost = Entry(self._turn, Kind.LOST, path)
+        if lost not in self._waiting:
+            self._waiting.append(lost)
+        with suppress(OSError):
+            self._append()
 
     def _newest_two(self, turn: int) -> tuple[int, int]:
         """Return the newest turns that are not undone; 0 for none."""

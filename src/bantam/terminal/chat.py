@@ -123,7 +123,7 @@ class Chat:
 
     def tell(self, text: str) -> None:
         """Say something in passing."""
-        self._show(Notice(text))
+        self._show(Notice(self.redaction.text(text)))
 
     def tell_news(self) -> None:
         """Say what the session has to say."""
@@ -136,7 +136,7 @@ class Chat:
         if isinstance(error, Interrupted):
             self.tell("interrupted")
         else:
-            self.output.fault(str(error))
+            self.output.fault(self.redaction.text(str(error)))
         self.status = int(error.exit_status)
 
     # -- changes ------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bantam.core.config import CONFIG_FILES, OPTIONS, Config, resolve, typed
+from bantam.core.endpoints import origin
 from bantam.core.errors import ConfigError
 from bantam.core.kinds import as_text
 from bantam.core.settings import Setting, meant_by, parse, with_setting
@@ -74,8 +75,8 @@ def _text(chat: Chat, name: str, value: Any) -> str:
         return "..." + (key[-_SHOWN_OF_KEY:] if len(key) >= _SHORTEST_KEY else "")
     if name == "endpoint":
         address, mark, _ = str(value).partition("?")
-        return address + (f"{mark}..." if mark else "")  # what follows may be a key
-    return as_text(value)
+        value = address + (f"{mark}..." if mark else "")  # what follows may be a key
+    return chat.redaction.text(as_text(value))
 
 
 def _source(chat: Chat, name: str) -> str:
@@ -124,6 +125,9 @@ def _set(chat: Chat, key: str, value: str) -> None:
         _show(chat, key)
     else:
         chat.output.text(f"{key} is unset")
+    sent = chat.agent.key
+    if key == "endpoint" and sent.value is not None:
+        chat.tell(f"{sent.place} goes to {origin(config.endpoint)} from now on")
     if not chat.warned and _git_would_take(chat.surroundings.working_directory, name):
         chat.warned = True
         chat.tell(f"git does not ignore {name}, which may hold a key: add it to .gitignore")

@@ -3,7 +3,7 @@
 They are the user's own: what was typed before does not answer them, they go around every output
 that is a pipe, and without a terminal at both ends nobody is asked and nothing is accepted. What a
 question shows comes from a stranger's file: it is one line, without anything hidden, and one that
-is too long to be seen whole is not put at all.
+cannot be seen whole on this screen is not put at all.
 """
 
 import sys
@@ -29,12 +29,18 @@ from bantam.model.origins import (
 from bantam.sessions.store import home_of
 from bantam.terminal.inputs import PlainLines
 from bantam.terminal.screen import complain, one_line
+from bantam.terminal.streams import size_of
+from bantam.terminal.traces import blanks_told, height
 
 if TYPE_CHECKING:
     from bantam.model.programs import Program
     from bantam.sessions.trust import TrustFile
 
-_LONGEST: Final = 800  # characters: ten lines of a screen of 80x24
+_ROWS_LEFT: Final = 2  # of the screen, for the answer
+_NO_ROOM: Final = (
+    "the question about the endpoint in {file} does not fit on this screen, so it was not put; "
+    "nothing was sent. Read the file; then enlarge the screen, or use -o endpoint=, or --trust"
+)
 _FOR_THIS_RUN: Final = "this answer holds for this run alone"
 
 
@@ -84,18 +90,30 @@ class _Asking:
 
     def __call__(self, question: str) -> bool | None:
         """Return the answer; None where nobody is asked, or the terminal has ended."""
-        question = one_line(self._redaction.text(question))
-        if is_unencrypted(self._endpoint):
-            question = f"{_warning(origin(self._endpoint))}\n{question}"
-        if not (sys.stdin.isatty() and sys.stderr.isatty()) or len(question) > _LONGEST:
+        if not _has_terminal() or self.lacks_room(question):
             return None
         answer = None
         try:
-            answer = PlainLines(sys.stdin.fileno(), sys.stderr).ask(question, self._cancel)
+            shown = "\n".join(self._lines(question))
+            answer = PlainLines(sys.stdin.fileno(), sys.stderr).ask(shown, self._cancel)
         finally:
             if answer is None:  # the line of the question is not ended
                 sys.stderr.write("\n")
         return None if answer is None else answer.strip().lower() in ("y", "yes")
+
+    def lacks_room(self, question: str) -> bool:
+        """Whether there is a terminal, and its screen is too small for `question`."""
+        if not _has_terminal():
+            return False
+        columns, rows = size_of(sys.stderr)
+        needed = sum(height(line, columns) for line in self._lines(question))
+        return needed > rows - _ROWS_LEFT
+
+    def _lines(self, question: str) -> list[str]:
+        """Return the lines that are shown: of a stranger's text each holds no other one."""
+        warned = [_warning(origin(self._endpoint))] if is_unencrypted(self._endpoint) else []
+        shown = (one_line(self._redaction.text(line)) for line in (*warned, question))
+        return [blanks_told(line).replace("\t", " ") for line in shown]
 
 
 class _Consent:
@@ -139,12 +157,15 @@ class _Consent:
             else f"sends your prompts to {self._name}, and runs what it answers"
         )
         file = self._config.sources["endpoint"].rpartition(":")[0]
-        answer = ask(f"This folder's {file} {does}. Continue? [y/N] ")
+        question = f"This folder's {file} {does}. Continue? [y/N] "
+        answer = ask(question)
         if answer:
             self.accept_endpoint()
         elif answer is not None:
             what = program.path if program else self._name
             raise UntrustedEndpoint(f"{what} was not accepted; nothing was sent")
+        elif ask.lacks_room(question):
+            raise UntrustedEndpoint(_NO_ROOM.format(file=file))
 
     def ask_for_key(self, ask: _Asking) -> None:
         """Ask whether a key may be sent there, where nobody has said so."""
@@ -193,6 +214,10 @@ class _Consent:
             self._file().add(Answers(**answers))
         except OSError as error:
             complain(f"{_FOR_THIS_RUN}: {error.filename}: {why_of(error)}")
+
+
+def _has_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def _what_it_does(name: str, program: "Program") -> str:

@@ -19,7 +19,7 @@ from bantam.core.messages import has_answer
 from bantam.terminal.arguments import Options
 from bantam.terminal.consent import consented
 from bantam.terminal.inputs import PlainLines
-from bantam.terminal.oneshot import DEMO, demo_prompt, drawn_on, run
+from bantam.terminal.oneshot import demo_prompt, drawn_on, run
 from bantam.terminal.screen import complain, one_line
 from bantam.terminal.start import (
     Clock,
@@ -51,14 +51,19 @@ def turn(options: Options, config: Config, prompt: str, cancel: Cancel) -> int:
     store = store_of(surroundings, redaction)
     with told(memory(options, config, surroundings, store)) as log:
         clock = Clock()
-        how = _asking(config, log, store, cancel, clock)
+        how = _asking(options, config, log, store, cancel, clock)
         agent = Agent(config, surroundings, log=log, accepted=accepted, **how)
         with closing(agent):
             return run(agent, prompt, show_of(options, config, cancel, clock), cancel)
 
 
 def _asking(
-    config: Config, log: "Memory", store: "Store", cancel: Cancel, clock: Clock
+    options: Options,
+    config: Config,
+    log: "Memory",
+    store: "Store",
+    cancel: Cancel,
+    clock: Clock,
 ) -> dict[str, Any]:
     """Return how the agent asks about calls: on the terminal, if there is one at both ends."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -76,7 +81,9 @@ def _asking(
                     print(file=sys.stderr, flush=True)
         return answer
 
-    return asking(config, log, store, sys.stderr.write, ask)
+    # With --json the calls are told where no person may see them.
+    is_traced = not options.json
+    return asking(config, log, store, sys.stderr.write, ask, is_traced=is_traced)
 
 
 def undo(options: Options, cancel: Cancel) -> int:
@@ -156,14 +163,18 @@ def _say_report(report: "Report") -> int:
 
 def demo(options: Options, cancel: Cancel) -> int:
     """Run the packaged recording in a new temporary folder; return the exit status."""
-    # Before there is a folder to clean up.
-    overrides = [*options.overrides, f"endpoint=replay://{DEMO}", "model=recording"]
-    config = resolve((), overrides, os.environ)
+    from importlib.resources import as_file, files
+
+    overrides = [*options.overrides, "model=recording"]
+    resolve((), overrides, os.environ)  # before there is a folder to clean up
     folder = new_folder("demo")
     complain(f"This is a recording: no network, no key. Its files are in {folder}")
     os.chdir(folder)
     options.no_session = True  # nobody will go on from it
-    return turn(options, config, demo_prompt(), cancel)
+    # The package may be in a zip file: then this is a copy, for as long as it is read.
+    with as_file(files("bantam") / "demo.json") as recording:
+        config = resolve((), [*overrides, f"endpoint=replay://{recording}"], os.environ)
+        return turn(options, config, demo_prompt(recording), cancel)
 
 
 def new_folder(purpose: str) -> str:

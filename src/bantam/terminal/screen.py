@@ -274,8 +274,10 @@ def one_line(text: str) -> str:
 
 
 def complain(text: str) -> None:
-    """Say on standard error, in one line, what no event says."""
+    """Say on standard error, in one line and without any key, what no event says."""
+    from bantam.terminal.keys import without_keys  # here: most runs have nothing to say
+
     try:
-        print(f"bantam: {one_line(text)}", file=sys.stderr, flush=True)
+        print(f"bantam: {one_line(without_keys(text))}", file=sys.stderr, flush=True)
     except OSError:
         abandon(sys.stderr)

@@ -129,9 +129,18 @@ def store_of(surroundings: Surroundings, redaction: Redaction) -> Store:
 
 
 def asking(
-    config: Config, log: Memory, store: Store, write: "Write", ask_line: "AskLine"
+    config: Config,
+    log: Memory,
+    store: Store,
+    write: "Write",
+    ask_line: "AskLine",
+    *,
+    is_traced: bool = True,
 ) -> dict[str, Any]:
-    """Return how an agent asks a person on a terminal about calls, if `config` wants it to."""
+    """Return how an agent asks a person on a terminal about calls, if `config` wants it to.
+
+    `is_traced`: that terminal shows each call.
+    """
     if config.approve == "auto":
         return {}
     # Here: most runs do without.
@@ -140,7 +149,8 @@ def asking(
 
     kept = StoredAllowances(log, store.folder) if isinstance(log, Session) else None
     color = use_color(config.color, os.environ, is_tty=True)
-    return {"ask": Asking(write, ask_line, color=color), "allowances": kept}
+    ask = Asking(write, ask_line, color=color, is_traced=is_traced)
+    return {"ask": ask, "allowances": kept}
 
 
 def show_of(options: Options, config: Config, cancel: Cancel, clock: Clock) -> Show:

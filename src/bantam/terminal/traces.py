@@ -23,10 +23,13 @@ CYAN: Final = "36"
 # Of a result, 200 lines in all (SPEC section 6): the end tells how a build failed, or timed out.
 _HEAD_LINES, _TAIL_LINES = 120, 79
 _DIFF_LINES: Final = 40
-_DIFF_CHARACTERS: Final = 400  # of a line: five rows of a terminal
+_LINE_CHARACTERS: Final = 400  # of a line of a diff: five rows of a terminal
 # Of the content of a file: enough to know it by, since the diff shows what changes.
 _CONTENT_CHARACTERS: Final = 200
 _RAW_CHARACTERS: Final = 2000  # of arguments that run nothing: enough to see what they are
+# Line ends and Braille's blank letter too. More of them than most texts hold at a place would push
+# the rest out of sight.
+_BLANKS: Final = re.compile(r"(?<![\s\u2800])[\s\u2800]{60,}")
 LONG_RUN_S: Final = 2.0
 _GAP: Final = re.compile(r"\n\n\n(?=exit: \d+\Z)")
 _DIFF_STYLES: Final = {"@": CYAN, "+": GREEN, "-": RED}
@@ -35,7 +38,8 @@ _DIFF_STYLES: Final = {"@": CYAN, "+": GREEN, "-": RED}
 def shown_arguments(arguments: Any) -> str:
     """Return a call's arguments as `name="value", ...`, or the raw text of what will not run.
 
-    Only these and the content of a file are cut: what runs, and where, is always seen whole.
+    Only these and the content of a file are cut: what runs, and where, is always seen whole, but
+    for long blanks; what tells those stands outside the quotes, where no text of the model's does.
 
     >>> shown_arguments({"path": "a", "offset": 7})
     'path="a", offset=7'
@@ -82,12 +86,45 @@ def diff_lines(diff: str) -> list[tuple[str, str]]:
     more = len(lines) - _DIFF_LINES + 1
     if more > 1:
         lines[-more:] = [f"[{more} more lines]"]
-    return [(shortened(line, _DIFF_CHARACTERS), diff_style(line)) for line in lines]
+    return [(shortened(blanks_told(line), _LINE_CHARACTERS), diff_style(line)) for line in lines]
 
 
 def diff_style(line: str) -> str:
     """Return the style of a line of a diff."""
     return _DIFF_STYLES.get(line[:1], DIM)
+
+
+def shown_line(line: str, most: int = _LINE_CHARACTERS) -> str:
+    """Return a line of at most about `most` characters: the middle of a longer one is counted.
+
+    >>> shown_line("b=2" + " " * 90 + ";evil()"), shown_line("abcdefghijk", 5)
+    ('b=2 … 90 blanks … ;evil()', 'abc … 6 more characters … jk')
+    """
+    return _cut(blanks_told(line), most, str)
+
+
+def blanks_told(text: str, form: Callable[[str], str] = str) -> str:
+    r"""Return `text` in the form `form`; of many blanks on end their number stands there.
+
+    >>> blanks_told("rm" + " " * 90 + "\n\nls", json.dumps)
+    '"rm" … 92 blanks (line ends: 2) … "ls"'
+    """
+    parts, start = [], 0
+    for blanks in _BLANKS.finditer(text):
+        ends = blanks[0].count("\n")
+        parts += [form(text[start : blanks.start()])] if blanks.start() > start else []
+        parts += [f"… {len(blanks[0])} blanks{f' (line ends: {ends})' if ends else ''} …"]
+        start = blanks.end()
+    rest = [form(text[start:])] if text[start:] or not parts else []
+    return " ".join(parts + rest)
+
+
+def height(text: str, columns: int) -> int:
+    """Return how many rows of a terminal a line takes at most, one at least; no TAB is in it."""
+    # Here: a run that asks nothing does without.
+    from bantam.terminal.spans import cut
+
+    return len(cut(text, columns))
 
 
 def retry_line(event: Retry, wait_s: float) -> str:
@@ -121,4 +158,8 @@ def _cut(value: Any, most: int, form: Callable[[Any], str]) -> str:
 
 
 def _json(value: Any) -> str:
+    return blanks_told(value, _dumped) if isinstance(value, str) else blanks_told(_dumped(value))
+
+
+def _dumped(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)

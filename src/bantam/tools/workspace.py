@@ -109,9 +109,9 @@ class Folder:
         """Remove the file `name`."""
         os.unlink(self._at(name), dir_fd=self._fd)
 
-    def mkdir(self, name: str) -> None:
+    def mkdir(self, name: str, mode: int = 0o777) -> None:
         """Make the folder `name`."""
-        os.mkdir(self._at(name), dir_fd=self._fd)
+        os.mkdir(self._at(name), mode, dir_fd=self._fd)
 
     def rmdir(self, name: str) -> None:
         """Remove the folder `name`, which must be empty."""
@@ -132,8 +132,8 @@ class Folder:
 class Workspace:
     """The folder `root`; beneath it, no file can be written that is one of `protected()`.
 
-    None can be read or written that is `hidden()`. `names`: those in the root that are protected
-    even where there is nothing yet; `.git` is so everywhere.
+    None can be read or written that is `hidden()`. `places`: those below the root, name by name,
+    that are protected even where there is nothing yet; `.git` is so everywhere.
     """
 
     def __init__(
@@ -141,12 +141,12 @@ class Workspace:
         root: Path,
         protected: Callable[[], Iterable[Path]],
         hidden: Callable[[], Iterable[Path]],
-        names: Iterable[str],
+        places: Iterable[tuple[str, ...]],
     ) -> None:
         self._root = root
         self._protected = protected
         self._hidden = hidden
-        self._names = frozenset(names)
+        self._places = [_folded(place) for place in places]
 
     def check(self, path: Path, *, writing: bool) -> tuple[str, ...]:
         """Return the names from the root to `path`, which has no links or is a name not followed.
@@ -161,9 +161,9 @@ class Workspace:
                 f"in {self._root}"
             )
         names = path.relative_to(self._root).parts
-        # Folded: to a file system that knows no case they are the same.
-        folded = [name.casefold() for name in names]
-        if writing and (".git" in folded or folded[0] in self._names):
+        folded = _folded(names)
+        is_protected = any(folded[: len(place)] == place for place in self._places)
+        if writing and (".git" in folded or is_protected):
             raise OutsideWorkspace(_protected(path))
         return names
 
@@ -226,6 +226,11 @@ def is_writable(path: Path, workspace: Workspace | None) -> bool:
     """Whether this user may write the file, which is there. Raises OutsideWorkspace, OSError."""
     with way_to(path, workspace) as (folder, _):
         return folder.is_writable(path.name)
+
+
+def _folded(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return `names` as a file system that knows no case tells them apart."""
+    return tuple(name.casefold() for name in names)
 
 
 def _identity(state: os.stat_result) -> _Identity:

@@ -17,27 +17,41 @@ as it may be the user's. Not promised: limits of memory, disk and processes.
 """
 
 import os
-import platform
-import subprocess
-import sys
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
+from itertools import chain, takewhile
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from bantam.core.cancel import Cancel
 from bantam.core.errors import ConfigError, ToolError
 from bantam.tools.executors import seccomp
-from bantam.tools.executors.hidden import cleaned, hidden_paths
-from bantam.tools.executors.local import LocalExecutor, Prefix
-from bantam.tools.executors.protection import PROTECTED, gitdir, places_held, repositories_in
+from bantam.tools.executors.hidden import cleaned, hidden_paths, own_places
+from bantam.tools.executors.local import LocalExecutor
+from bantam.tools.executors.mounts import Gate, Wanted
+from bantam.tools.executors.needs import (
+    HELP,
+    bwrap_on,
+    check_project,
+    is_replaced,
+    supported_machine,
+)
+from bantam.tools.executors.private import base_for, private_folder
+from bantam.tools.executors.protection import (
+    MOST_FOLDERS,
+    PROTECTED,
+    Place,
+    Repositories,
+    gitdirs,
+    kept_for,
+    places_held,
+    repositories_in,
+)
+from bantam.tools.executors.starting import Prefix
 from bantam.tools.tool import Exit
 from bantam.tools.workspace import Workspace
 
-# What the sandbox replaces: a project that holds one of these would undo it.
-_REPLACED: Final = ("/dev", "/proc", "/sys", "/run", "/tmp", "/var/tmp")  # noqa: S108  # names
-_WITHOUT_PROJECTS: Final = ("/dev", "/proc", "/sys")
 # May be in /run, and needed: NixOS's programs, and the addresses of name servers.
 _KEPT: Final = ("/run/current-system", "/run/wrappers", "/etc/resolv.conf")
 _ENVIRONMENT: Final = {
@@ -45,17 +59,30 @@ _ENVIRONMENT: Final = {
     "XDG_CACHE_HOME": "/tmp/.cache",  # noqa: S108  # the one in the home folder is read-only
     "GIT_OPTIONAL_LOCKS": "0",  # else `git status` tries to write into .git
 }
-_HELP: Final = (
-    "bubblewrap needs user namespaces: see the sysctls kernel.unprivileged_userns_clone=1, "
-    "kernel.apparmor_restrict_unprivileged_userns=0 and user.max_user_namespaces; in a container "
-    "they must be allowed from outside. Or write sandbox=off"
+_CHECK_S: Final = 60.0  # a hundred times what a start takes
+_NOT_ALL: Final = (
+    f"[sandbox: the project has more than {MOST_FOLDERS} folders; git repositories in those that "
+    "were not looked into are not protected]\n"
 )
+
+
+class _State(NamedTuple):
+    """What there is now: with secrets, of it in the project; not to be written; what leads there.
+
+    The last must stay where it is: what is above could be moved away with a mount in it.
+    """
+
+    hidden: list[Path]
+    inside: list[Path]
+    protected: set[Path]
+    pins: set[Path]
 
 
 class BwrapExecutor:
     """Acts on the project `cwd` alone; commands see no network unless `network`.
 
-    Raises ConfigError where a sandbox cannot be had, as does `check`, which tries it.
+    `kept`: the absolute paths of further files that no command may replace. Raises ConfigError
+    where a sandbox cannot be had, as does `check`, which tries it.
     """
 
     def __init__(
@@ -65,43 +92,53 @@ class BwrapExecutor:
         secrets: Iterable[str | None] = (),
         *,
         network: bool = False,
+        kept: Iterable[str] = (),
     ) -> None:
         secrets = tuple(secrets)
-        self._machine = _supported_machine()
+        self._machine = supported_machine()
         self._project = Path(os.path.realpath(cwd))
         self._environ = environ
-        _check_project(self._project, hidden_paths(environ))
-        self._program = _bwrap_on(environ.get("PATH", os.defpath), self._project)
+        check_project(self._project, hidden_paths(environ))
+        self._program = bwrap_on(environ.get("PATH", os.defpath), self._project)
+        self._base = base_for(self._project, environ)
         self._network = network
-        kept = {**cleaned(environ, secrets), **_ENVIRONMENT}
-        self._loader = {name: kept.pop(name) for name in [*kept] if name.startswith("LD_")}
-        self._local = LocalExecutor(cwd, kept, secrets)
+        own = own_places(environ)
+        every = {file for path in (*kept, *own) for file in kept_for(path, self._project)}
+        places = every & {Path(os.path.realpath(path)) for path in own}
+        self._kept = every - places
+        self._own: list[Place] = sorted(path.relative_to(self._project).parts for path in places)
+        passed = {**cleaned(environ, secrets), **_ENVIRONMENT}
+        self._loader = {name: passed.pop(name) for name in [*passed] if name.startswith("LD_")}
+        self._local = LocalExecutor(cwd, passed, secrets)
         self.cwd = self._local.cwd
         self.shell = self._local.shell
-        self.workspace = Workspace(self._project, self._protected, self._hidden, PROTECTED)
+        names = *((name,) for name in PROTECTED), *self._own
+        self.workspace = Workspace(self._project, self._protected, self._hidden, names)
+        self._has_told = False
 
     def check(self) -> None:
         """Start a sandbox. Raises ConfigError if that fails, with what to do about it."""
+        codes = list[int]()
+
+        def tried() -> Iterator[str]:
+            codes.append((yield from self._run(":", _CHECK_S, Cancel())).code)
+
         try:
-            with self._prefix(Cancel()) as prefix:
-                tried = subprocess.run(
-                    [*prefix.argv, "/bin/sh", "-c", ":"],
-                    cwd=self.cwd,
-                    env=self._local.environment,
-                    stdin=subprocess.DEVNULL,
-                    capture_output=True,
-                    pass_fds=prefix.fds,
-                    check=False,
-                )
+            said = "".join(tried()).strip()
         except (OSError, ToolError) as error:
             raise ConfigError(f"sandbox: {error}; write sandbox=off to do without") from None
-        if tried.returncode != 0:
-            said = tried.stderr.decode(errors="replace").strip()
-            raise ConfigError(f"sandbox: it does not start: {said or tried.returncode}. {_HELP}")
+        if codes != [0]:
+            raise ConfigError(f"sandbox: it does not start: {said or codes[0]}. {HELP}")
 
     def run(self, command: str, timeout: float, cancel: Cancel) -> Generator[str, None, Exit]:
         """Run `command` in a fresh shell and sandbox; see `tools.tool.Executor`."""
         cancel.check()
+        if not (self._has_told or self._nested.are_all):
+            self._has_told = True
+            yield _NOT_ALL
+        return (yield from self._run(command, timeout, cancel))
+
+    def _run(self, command: str, timeout: float, cancel: Cancel) -> Generator[str, None, Exit]:
         with self._prefix(cancel) as prefix:
             return (yield from self._local.run_behind(prefix, command, timeout, cancel))
 
@@ -117,15 +154,8 @@ class BwrapExecutor:
 
     @cached_property
     def _private(self) -> Path:
-        """A folder that nobody else can enter, with the sandbox's /tmp; it goes at exit."""
-        import atexit
-        import shutil
-        import tempfile
-
-        folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="bantam-")))
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        for name in ("tmp", "output"):
-            (folder / name).mkdir(mode=0o700)
+        """A folder that nobody else can enter, with the sandbox's /tmp."""
+        folder = private_folder(self._base, self)
         # Bubblewrap would make them, and follow a link that a command has put in their place.
         for mounted in (folder / "output", self._project):
             for inside in _below_tmp(mounted):
@@ -133,35 +163,47 @@ class BwrapExecutor:
         return folder
 
     @cached_property
-    def _nested(self) -> tuple[Path, ...]:
-        return tuple(repositories_in(self._project))
+    def _nested(self) -> Repositories:
+        return repositories_in(self._project)
 
     @contextmanager
     def _prefix(self, cancel: Cancel) -> Iterator[Prefix]:
         """Hold the places of what is protected, and give what stands before a command."""
-        with places_held(self._project, cancel) as is_held:
+        with ExitStack() as opened:
+            is_held = opened.enter_context(places_held(self._project, self._own, cancel))
             filter_read = _pipe_with(seccomp.program(self._machine))
-            try:
-                yield Prefix((*self._arguments(filter_read, writable=is_held),), (filter_read,))
-            finally:
-                os.close(filter_read)
+            opened.callback(os.close, filter_read)
+            state = self._state()
+            argv = (*self._arguments(filter_read, state, writable=is_held),)
+            wanted = self._wanted(state)
+            if wanted is None:
+                yield Prefix(argv, (filter_read,))
+                return
+            gate = Gate(wanted, cancel, opened)
+            yield Prefix((*argv, *gate.arguments), (filter_read, *gate.fds), gate.pass_through)
 
-    def _arguments(self, filter_read: int, *, writable: bool) -> Iterator[str]:
+    def _state(self) -> _State:
+        hidden, protected, project = self._hidden(), self._protected(), self._project
+        inside = [path for path in hidden if project in path.parents]
+        ways = (takewhile(project.__ne__, path.parents) for path in (*protected, *inside))
+        return _State(hidden, inside, protected, {*chain(*ways)} - protected)
+
+    def _arguments(self, filter_read: int, state: _State, *, writable: bool) -> Iterator[str]:
         yield from (self._program, "--unshare-all", *(["--share-net"] if self._network else []))
         yield from ("--die-with-parent", "--new-session", "--cap-drop", "ALL")
         # A name that can be looked up without a network.
         yield from ("--hostname", "localhost", "--seccomp", str(filter_read))
         for name, value in self._loader.items():
             yield from ("--setenv", name, value)
-        hidden = self._hidden()
-        yield from self._disk(hidden)
-        project = self._project
-        yield from _bound("--bind" if writable else "--ro-bind", project)
-        yield from self._protections()
-        yield from _covers(path for path in hidden if project in path.parents)
+        yield from self._disk(path for path in state.hidden if path not in state.inside)
+        yield from _bound("--bind" if writable else "--ro-bind", self._project)
+        protected = state.protected
+        for path in sorted(protected | state.pins, key=lambda path: (len(path.parts), path)):
+            yield from _bound("--ro-bind" if path in protected else "--bind", path)
+        yield from _covers(state.inside)
         yield from _bound("--ro-bind", self.spill_folder())
         # Last: until now folders were made in them for what is mounted there.
-        for cover in ("/proc", "/run", *(path for path in hidden if path.is_dir())):
+        for cover in ("/proc", "/run", *(path for path in state.hidden if path.is_dir())):
             yield from ("--remount-ro", str(cover))
 
     def _hidden(self) -> list[Path]:
@@ -169,7 +211,7 @@ class BwrapExecutor:
         return [
             path
             for path in hidden_paths(self._environ)
-            if self._project in path.parents or not _is_replaced(path)
+            if self._project in path.parents or not is_replaced(path)
         ]
 
     def _disk(self, hidden: Iterable[Path]) -> Iterator[str]:
@@ -177,73 +219,43 @@ class BwrapExecutor:
         yield from ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run")
         for kept in map(os.path.realpath, _KEPT):
             yield from ("--ro-bind-try", kept, kept)
-        temporary = self._private / "tmp"
-        yield from ("--tmpfs", "/var/tmp", "--bind", str(temporary), "/tmp")  # noqa: S108  # its own
-        for mounted in (self.spill_folder(), self._project):
-            for inside in _below_tmp(mounted):  # pinned, so that no link takes their place
-                yield from ("--bind", str(temporary / inside), f"/tmp/{inside}")  # noqa: S108
-        yield from _covers(path for path in hidden if self._project not in path.parents)
+        yield from ("--tmpfs", "/var/tmp")  # noqa: S108  # its own
+        for place, folder in self._temporary().items():
+            yield from ("--bind", folder, place)
+        yield from _covers(hidden)
+
+    def _temporary(self) -> dict[str, str]:
+        """What is mounted on /tmp, and in it so that no link takes the place of what is there."""
+        top, inner = Path("/tmp"), self._private / "tmp"  # noqa: S108  # its own
+        ways = (way for path in (self.spill_folder(), self._project) for way in _below_tmp(path))
+        return {str(top / way): str(inner / way) for way in (Path(), *ways)}
 
     def _protected(self) -> set[Path]:
         """What is there and must not be written."""
-        protected = set[Path]()
-        for path in (*(self._project / name for name in PROTECTED), *self._nested):
-            # A mount would follow a link, wherever to.
-            if path.exists() and os.path.realpath(path) == str(path):
-                protected |= {path, *gitdir(path, self._project)}
+        protected, project = set[Path](), self._project
+        own = *(project / name for name in PROTECTED), *self._nested.found
+        for path in (*own, *self._kept):
+            with suppress(OSError):  # a link that is gone between two looks
+                # A mount would follow a link, wherever to.
+                if path.exists() and os.path.realpath(path) == str(path):
+                    protected |= {path, *(gitdirs(path, project) if path.name == ".git" else ())}
         return protected
 
-    def _protections(self) -> Iterator[str]:
-        """Mount what must not be written on itself, and what leads there so that it stays."""
-        protected, pins = self._protected(), set[Path]()
-        for path in protected:
-            pins |= {above for above in path.parents if self._project in above.parents}
-        for path in sorted(protected | pins, key=lambda path: (len(path.parts), path)):
-            yield from _bound("--ro-bind" if path in protected else "--bind", path)
+    def _wanted(self, state: _State) -> Wanted | None:
+        """What must be mounted where a command may swap what leads there; None if it cannot.
 
-
-def _supported_machine() -> str:
-    if sys.platform != "linux":  # pragma: no cover  # the tests run on Linux
-        raise ConfigError("sandbox: only Linux has what it needs; write sandbox=off")
-    machine = platform.machine()
-    if machine not in seccomp.machines():  # pragma: no cover  # the tests run on one of these
-        known = " and ".join(seccomp.machines())
-        raise ConfigError(
-            f"sandbox: there is none for {machine}, only for {known}; write sandbox=off"
-        )
-    return machine
-
-
-def _bwrap_on(search_path: str, project: Path) -> str:
-    """Return the program of bubblewrap, from outside the project. Raises ConfigError."""
-    from shutil import which
-
-    for folder in search_path.split(os.pathsep):
-        found = which("bwrap", path=folder) if Path(folder).is_absolute() else None
-        if found and not Path(os.path.realpath(found)).is_relative_to(project):
-            return os.path.realpath(found)
-    raise ConfigError(
-        "sandbox: bubblewrap is not installed (no bwrap on PATH, outside the project); "
-        "apt-get install bubblewrap, or write sandbox=off"
-    )
-
-
-def _check_project(project: Path, hidden: Iterable[Path]) -> None:
-    """Raise ConfigError for a folder that cannot be a project in a sandbox."""
-    replaced = [path for path in _REPLACED if Path(path).is_relative_to(project)]
-    if replaced or any(project.is_relative_to(path) for path in _WITHOUT_PROJECTS):
-        raise ConfigError(
-            f"sandbox: {project} cannot be a project: the sandbox replaces "
-            f"{replaced[0] if replaced else project}; go to another folder"
-        )
-    if project in hidden:
-        raise ConfigError(
-            f"sandbox: {project} is a folder of secrets, which it hides; go to another folder"
-        )
-
-
-def _is_replaced(path: Path) -> bool:
-    return any(path.is_relative_to(replaced) for replaced in _REPLACED)
+        A name of the project's own folder in which something is held cannot be swapped.
+        """
+        project, mounted = self._project, {*state.protected, *state.pins, *state.inside}
+        if all(path.parent == project and path.name in PROTECTED for path in mounted):
+            return None
+        covers = frozenset(str(path) for path in state.inside if path.is_dir())
+        itself = {str(path): str(path) for path in (self.spill_folder(), project, *mounted)}
+        nothing = {str(path): "/dev/null" for path in state.inside}
+        sources = {**self._temporary(), **itself, **nothing}
+        for place in covers:
+            del sources[place]
+        return Wanted(project, sources, covers, frozenset(map(str, state.protected)))
 
 
 def _below_tmp(path: Path) -> list[Path]:

@@ -11,6 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+# What Bantam remembers, below a home folder.
+_OWN: Final = (".bantam", ".bantam_history")
 # Below a home folder.
 _IN_HOME: Final = (
     # private keys, and what unlocks or names them
@@ -22,6 +24,9 @@ _IN_HOME: Final = (
     ".local/share/kwalletd",
     ".config/sops",
     ".config/age",
+    ".config/op",
+    ".config/Bitwarden",
+    ".electrum",
     # the cloud's keys and tokens
     ".aws",
     ".azure",
@@ -33,8 +38,14 @@ _IN_HOME: Final = (
     ".terraform.d/credentials.tfrc.json",
     ".terraformrc",
     ".vault-token",
+    ".s3cfg",
+    ".boto",
+    ".oci",
+    ".fly",
+    ".pulumi/credentials.json",
     # passwords of registries and hosts of code
     ".docker",
+    ".dockercfg",
     ".config/containers/auth.json",
     ".config/gh",
     ".config/glab-cli",
@@ -44,22 +55,31 @@ _IN_HOME: Final = (
     ".npmrc",
     ".yarnrc.yml",
     ".pypirc",
+    ".config/pypoetry/auth.toml",
+    ".local/share/uv/credentials",
     ".config/pip",
     ".gem/credentials",
+    ".bundle/config",
     ".cargo/credentials",
     ".cargo/credentials.toml",
     ".m2/settings.xml",
     ".gradle/gradle.properties",
     ".config/composer/auth.json",
+    ".composer/auth.json",
     ".cache/huggingface/token",
     # passwords of databases
     ".pgpass",
     ".my.cnf",
     ".mylogin.cnf",
+    # of mail and file servers
+    ".msmtprc",
+    ".smbcredentials",
     # cookies and saved passwords
     ".mozilla",
+    ".librewolf",
     ".thunderbird",
     ".config/google-chrome",
+    ".config/google-chrome-beta",
     ".config/chromium",
     ".config/BraveSoftware",
     ".config/microsoft-edge",
@@ -73,16 +93,22 @@ _IN_HOME: Final = (
     ".claude.json",
     ".codex",
     ".gemini",
+    ".cursor",
     ".config/github-copilot",
     ".local/share/opencode/auth.json",
     # what was typed or said: passwords among it
-    ".bantam",
-    ".bantam_history",
+    *_OWN,
+    ".config/Signal",
     ".bash_history",
     ".zsh_history",
+    ".zsh_sessions",
     ".local/share/fish/fish_history",
+    ".local/share/atuin",
     ".psql_history",
     ".mysql_history",
+    ".sqlite_history",
+    ".python_history",
+    ".node_repl_history",
     # leave to draw on the screen, and to read its keys
     ".Xauthority",
     ".ICEauthority",
@@ -93,12 +119,14 @@ _IN_SYSTEM: Final = (
     "/etc/shadow-",
     "/etc/gshadow",
     "/etc/gshadow-",
+    "/etc/security/opasswd",
     "/etc/ssl/private",
     "/etc/sudoers",
     "/etc/sudoers.d",
     "/etc/NetworkManager/system-connections",
     "/etc/kubernetes",
     "/etc/rancher",
+    "/var/cache/debconf/passwords.dat",
     "/var/lib/docker",
     "/var/lib/kubelet",
 )
@@ -106,25 +134,45 @@ _IN_SYSTEM: Final = (
 _NAMED_BY: Final = (
     "AWS_CONFIG_FILE",
     "AWS_SHARED_CREDENTIALS_FILE",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AZURE_CONFIG_DIR",
     "BANTAM_HOME",
+    "CLAUDE_CONFIG_DIR",
     "CLOUDSDK_CONFIG",
+    "CODEX_HOME",
     "DOCKER_CONFIG",
+    "GH_CONFIG_DIR",
     "GNUPGHOME",
     "GOOGLE_APPLICATION_CREDENTIALS",
+    "HF_TOKEN_PATH",
     "HISTFILE",
     "KUBECONFIG",
     "NETRC",
     "NPM_CONFIG_USERCONFIG",
     "PASSWORD_STORE_DIR",
     "PGPASSFILE",
+    "PGSERVICEFILE",
     "PIP_CONFIG_FILE",
+    "REGISTRY_AUTH_FILE",
+    "SOPS_AGE_KEY_FILE",
     "XAUTHORITY",
 )
+# Likewise, but only what has these names in the folder that they say.
+_FOLDER_OF: Final = {
+    "CARGO_HOME": ("credentials", "credentials.toml"),
+    "HF_HOME": ("token",),
+    "ZDOTDIR": (".zsh_history", ".zsh_sessions"),
+}
 _XDG: Final = {".config": "XDG_CONFIG_HOME", ".local/share": "XDG_DATA_HOME"}
 
 _SECRET_NAME: Final = re.compile(
     # secrets, under the names that they have
-    r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|COOKIE|PRIVATE|_AUTH$|AUTHORITY|AUTHTOK|(^|_)PAT$"
+    r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|COOKIE|PRIVATE|AUTHORITY|AUTHORIZATION|AUTHTOK|BEARER"
+    r"|WEBHOOK|CONNECTION_STRING|(^|_)(AUTH|CREDS|JWT|PAT)$|_PWD$"
+    # that of a password safe, not the desktop's or the terminal's
+    r"|^(?!DESKTOP_|GNOME_|I?TERM_|KDE_|WT_|XDG_|ZELLIJ_).*_SESSION(_|$)"
+    # git's configuration, a header with a token among it; all of it, as the parts are counted
+    r"|^GIT_CONFIG_(COUNT|KEY_|PARAMETERS|VALUE_)"
     # ways to sockets and to programs that hold keys
     r"|_SOCK(ET)?$|^DBUS_|^GPG_AGENT|^SSH_|^DOCKER_|^KUBE|^(WAYLAND_)?DISPLAY$|^XDG_RUNTIME_DIR$|^TMUX"
     r"|^STY$|^VSCODE_|^GIT_ASKPASS$|^CONTAINER_HOST$",
@@ -138,11 +186,11 @@ _SHORTEST: Final = 8  # characters; a known secret that is shorter is a word tha
 def hidden_paths(environ: Mapping[str, str]) -> list[Path]:
     """Return what is there of the folders and files with secrets, links followed."""
     real = {os.path.realpath(path) for path in _candidates(environ) if os.path.lexists(path)}
-    # One inside another is hidden with it.
     shortest: list[Path] = []
     for path in sorted(map(Path, real)):
-        is_there = path.is_dir() or path.is_file()
-        if is_there and not any(path.is_relative_to(above) for above in shortest):
+        # One inside another, which it follows at once, is hidden with it.
+        is_inside = bool(shortest) and path.is_relative_to(shortest[-1])
+        if not is_inside and (path.is_dir() or path.is_file()):
             shortest.append(path)
     return shortest
 
@@ -157,6 +205,16 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[str]:
     yield from _IN_SYSTEM
     for variable in _NAMED_BY:
         yield from environ.get(variable, "").split(":")
+    for variable, names in _FOLDER_OF.items():
+        if base := environ.get(variable):
+            yield from (os.path.join(base, name) for name in names)  # noqa: PTH118  # text
+
+
+def own_places(environ: Mapping[str, str]) -> list[str]:
+    """Return the absolute paths of what Bantam remembers, whether it is there or not."""
+    named = environ.get("BANTAM_HOME")
+    homes = [os.path.join(home, name) for home in _homes(environ) for name in _OWN]  # noqa: PTH118
+    return [*([os.path.abspath(named)] if named else []), *homes]  # noqa: PTH100  # text
 
 
 def _homes(environ: Mapping[str, str]) -> set[str]:

@@ -6,23 +6,23 @@ The shell is reaped last, by the turn: until then the thread and `Family` only l
 """
 
 import codecs
-import errno
 import os
 import select
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from threading import Thread
-from typing import Final, NamedTuple
+from typing import Final
 
 from bantam.core.cancel import Cancel, Inbox
 from bantam.core.errors import ToolError
 from bantam.core.redaction import Redaction, RedactionFilter
 from bantam.tools.executors.family import Family, has_exited
+from bantam.tools.executors.starting import NO_PREFIX, Prefix, started
 from bantam.tools.tool import Exit, shown_path
 from bantam.tools.workspace import Workspace
 
@@ -37,7 +37,6 @@ _NOBODY_IS_THERE: Final = {
     "EDITOR": "false",
     "VISUAL": "false",
 }
-_MARKER: Final = "BANTAM_COMMAND_ID"
 
 _CHUNK: Final = 65536  # bytes of one read: what a pipe of Linux holds by default (pipe(7))
 _SLICE_MS: Final = 50  # how late a shell's exit is seen while something else holds its pipe
@@ -47,19 +46,6 @@ _INTERRUPT_GRACE_S: Final = 0.05  # likewise when cancelled: all is over in 0.2 
 _REST_S: Final = 1.0  # for what a killed command left in its pipe, and for its shell to end
 
 _Chunks = Inbox[bytes | None]
-
-
-class Prefix(NamedTuple):
-    """What stands before a shell's own arguments: a program that starts the shell and ends with it.
-
-    It gets the descriptors `fds`, and has put the shell into a session of its own.
-    """
-
-    argv: tuple[str, ...] = ()
-    fds: tuple[int, ...] = ()
-
-
-_NO_PREFIX: Final = Prefix()
 
 
 class LocalExecutor:
@@ -82,7 +68,7 @@ class LocalExecutor:
 
     def run(self, command: str, timeout: float, cancel: Cancel) -> Generator[str, None, Exit]:
         """Run `command` in a fresh shell; see `tools.tool.Executor` and `run_process`."""
-        return (yield from self.run_behind(_NO_PREFIX, command, timeout, cancel))
+        return (yield from self.run_behind(NO_PREFIX, command, timeout, cancel))
 
     def run_behind(
         self, prefix: Prefix, command: str, timeout: float, cancel: Cancel
@@ -92,7 +78,7 @@ class LocalExecutor:
         if command.startswith(("-", "+")):
             command = f" {command}"
         argv = [*prefix.argv, self.shell, "/c" if sys.platform == "win32" else "-c", command]
-        start = partial(_started, argv, self.cwd, self.environment, prefix.fds)
+        start = partial(started, argv, self.cwd, self.environment, prefix)
         output = _Output(self._redaction)
         keeper = bool(prefix.argv)
         return (yield from run_process(start, output, timeout, cancel, is_keeper=keeper))
@@ -193,39 +179,6 @@ class _Output:
     def close(self) -> str:
         rest = self._decoder.decode(b"", final=True)
         return self._redaction.feed(rest) + self._redaction.close()
-
-
-def _started(
-    argv: Sequence[str],
-    cwd: Path,
-    environment: Mapping[str, str],
-    fds: tuple[int, ...],
-    marker: str,
-) -> "subprocess.Popen[bytes]":
-    # A Bantam that runs inside a command adds its marker: what it starts bears both.
-    markers = f"{environment.get(_MARKER, '')}.{marker}"
-    try:
-        return subprocess.Popen(
-            # Not in the locale's encoding: write_file takes names and contents in UTF-8.
-            [part.encode() for part in argv] if os.name == "posix" else argv,
-            cwd=cwd,
-            env={**environment, _MARKER: markers},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            bufsize=0,
-            start_new_session=True,
-            pass_fds=fds,
-        )
-    except OSError as error:
-        if error.errno == errno.E2BIG:
-            raise ToolError(
-                f"the command is {len(argv[-1])} characters long, more than the system takes; "
-                "write it to a file and run that"
-            ) from error
-        raise ToolError(f"cannot run {argv[0]} in {cwd}: {error.strerror}") from error
-    except ValueError as error:  # NUL or a lone surrogate, which no argument can hold
-        raise ToolError(f"the system cannot take this command: {error}") from error
 
 
 def _texts(

@@ -7,11 +7,12 @@ Where there is none yet, an empty folder holds the place for as long as a comman
 folder, since git and Bantam take it for nothing, a file of the user's is never mistaken for it, and
 `rmdir` takes away nothing else; one that a crash leaves goes with the next command. A shared lock
 on the project keeps one Bantam from taking away the place that another's command counts on. Where
-no place can be held the whole project is read-only.
+no place can be held the whole project is read-only. So it is with what Bantam remembers, `.bantam`,
+where the home folder is the project.
 
 Repositories inside the project are looked for once, nearest first, and protected likewise, the
-folders above them pinned by mounts of their own: what is moved across those is copied. So is the
-folder that a `.git` file names, as of a worktree. One made later, or a bare one made by hand, is
+folders above them pinned by mounts of their own: what is moved across those is copied. So are the
+folders that a `.git` file names, as of a worktree. One made later, or a bare one made by hand, is
 not: a project that can be written can always hold something that is dangerous to run.
 
 Refused: making what is missing by bubblewrap, which leaves an empty file there, and that hides
@@ -21,23 +22,26 @@ Refused: making what is missing by bubblewrap, which leaves an empty file there,
 import fcntl
 import os
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from bantam.core.cancel import Cancel
-from bantam.core.errors import ToolError, why_of
+from bantam.core.errors import ConfigError, ToolError, why_of
+from bantam.tools.workspace import Folder
 
 PROTECTED: Final = (".git", ".bantam.cfg", "model.cfg")  # names in the project's folder
-_MOST_FOLDERS: Final = 10_000  # looked into for repositories: about 0.2 s, once
+MOST_FOLDERS: Final = 10_000  # looked into for repositories: from 0.2 s to 1 s, once
 _LOCK_S: Final = 1.0  # another Bantam holds the lock for less than a millisecond
 _LOOK_S: Final = 0.01
 
+Place = tuple[str, ...]  # the names from the project's folder down
+
 
 @contextmanager
-def places_held(project: Path, cancel: Cancel) -> Iterator[bool]:
-    """Have something stand under each protected name; say whether that is so.
+def places_held(project: Path, places: Iterable[Place], cancel: Cancel) -> Iterator[bool]:
+    """Have something stand under each protected name and in `places`; say whether that is so.
 
     Raises ToolError if the place cannot be protected.
     """
@@ -48,20 +52,25 @@ def places_held(project: Path, cancel: Cancel) -> Iterator[bool]:
                 "nothing was run. Put the file itself there, or write sandbox=off"
             )
     try:
-        folder = os.open(project, os.O_RDONLY | os.O_DIRECTORY)
+        fd = os.open(project, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
         raise ToolError(f"cannot run in {project}: {why_of(error)}") from error
-    try:
-        _lock(folder, cancel)
-        yield _made(folder)
-    finally:
-        # Not while another Bantam's command counts on them; it will take them away.
-        with suppress(OSError):
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            for name in PROTECTED:
-                with suppress(OSError):  # it is something of the user's
-                    os.rmdir(name, dir_fd=folder)
-        os.close(folder)
+    with Folder(project, fd) as folder:
+        modes: dict[Place, int] = {(name,): 0o755 for name in PROTECTED}
+        for place in places:
+            modes |= {place[:depth]: 0o700 for depth in range(1, len(place) + 1)}
+        # A crash may have left the first, which are of no use to the user while they are empty.
+        made = [*modes][: len(PROTECTED)]
+        try:
+            _lock(fd, cancel)
+            yield _are_held(folder, modes, made)
+        finally:
+            # Not while another Bantam's command counts on them; it will take them away.
+            with suppress(OSError):
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                for place in reversed(made):
+                    with suppress(OSError), _above(folder, place) as above:  # it is the user's now
+                        above.rmdir(place[-1])
 
 
 def _lock(folder: int, cancel: Cancel) -> None:
@@ -75,39 +84,92 @@ def _lock(folder: int, cancel: Cancel) -> None:
     raise ToolError("another program has locked the project's folder; nothing was run. Try again")
 
 
-def _made(folder: int) -> bool:
-    try:
-        for name in PROTECTED:
-            with suppress(FileExistsError):
-                os.mkdir(name, 0o755, dir_fd=folder)
-    except OSError:
-        return False
+@contextmanager
+def _above(folder: Folder, place: Place) -> Iterator[Folder]:
+    """Give the folder that `place` is in, no link followed. Raises OSError."""
+    with ExitStack() as opened:
+        for name in place[:-1]:
+            folder = opened.enter_context(folder.child(name))
+        yield folder
+
+
+def _are_held(folder: Folder, modes: Mapping[Place, int], made: list[Place]) -> bool:
+    """Have something stand in every place; add to `made` what was not there."""
+    for place, mode in modes.items():
+        try:
+            with _above(folder, place) as above:
+                above.mkdir(place[-1], mode)
+        except FileExistsError:
+            continue
+        except OSError:
+            return False
+        made.append(place)
     return True
 
 
-def repositories_in(project: Path, most_folders: int = _MOST_FOLDERS) -> Iterator[Path]:
-    """Yield the `.git` of each repository below `project`, nearest first."""
-    folders = deque([str(project)])
+def kept_for(path: str, project: Path) -> set[Path]:
+    """Return what in the project must stay so that `path` goes on to mean the same file.
+
+    The file, and the folders in which links lie that lead to it: a link itself cannot be protected.
+    Raises ConfigError for one in the project's own folder.
+    """
+    kept, real = set[Path](), Path("/")
+    for name in Path(path).parts[1:]:
+        here = real / name
+        # Not Path: it raises where it has no right to look.
+        if os.path.islink(here) and (real == project or project in real.parents):  # noqa: PTH114
+            if real == project:
+                raise ConfigError(
+                    f"sandbox: {here} is a symbolic link in the project's folder, which cannot be "
+                    "protected from being replaced; put the file or folder itself there, or "
+                    "write sandbox=off"
+                )
+            kept.add(real)
+        real = Path(os.path.realpath(here))
+    return kept | ({real} if project in real.parents else set())
+
+
+class Repositories(NamedTuple):
+    """The `.git` of repositories, nearest first; and whether each folder was looked into."""
+
+    found: tuple[Path, ...]
+    are_all: bool
+
+
+def repositories_in(project: Path, most_folders: int = MOST_FOLDERS) -> Repositories:
+    """Return the `.git` of each repository below `project`, in so many folders."""
+    found, folders = list[Path](), deque([str(project)])
     for _ in range(most_folders):
         if not folders:
-            return
+            break
         folder = folders.popleft()
         with suppress(OSError), os.scandir(folder) as entries:  # gone by now, or not to be read
             for entry in entries:
                 if entry.name == ".git":
                     if folder != str(project):
-                        yield Path(entry.path)
+                        found.append(Path(entry.path))
                 elif entry.is_dir(follow_symlinks=False):
                     folders.append(entry.path)
+    return Repositories((*found,), not folders)
 
 
-def gitdir(git: Path, project: Path) -> set[Path]:
-    """Return the folder in the project that `git` names, if it is a file (gitrepository-layout)."""
+def gitdirs(git: Path, project: Path) -> set[Path]:
+    """Return the folders in the project that `git` names, if it is a file (gitrepository-layout).
+
+    The one of a worktree names another in its turn, which has the configuration.
+    """
     if not git.is_file():
         return set()
+    named = _named_in(git, "gitdir:")
+    common = _named_in(named / "commondir") if named else None
+    return {path for path in (named, common) if path and project in path.parents}
+
+
+def _named_in(file: Path, begin: str = "") -> Path | None:
+    """Return the folder that `file` names, links followed; None if there is none."""
     try:
-        text = git.read_text(errors="surrogateescape")
-    except OSError:
-        return set()
-    named = Path(os.path.realpath(git.parent / text.removeprefix("gitdir:").strip()))
-    return {named} if named.is_dir() and project in named.parents else set()
+        text = file.read_text(errors="surrogateescape").removeprefix(begin).strip()
+        named = Path(os.path.realpath(file.parent / text))
+        return named if named.is_dir() else None
+    except (OSError, ValueError):  # a NUL is no name
+        return None

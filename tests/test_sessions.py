@@ -685,7 +685,7 @@ def test_a_session_that_is_being_written_is_always_whole(tmp_path: Path, home: P
         "    print(number, flush=True)\n"
     )
     store = Store(home, lambda: datetime.now(UTC))
-    lengths = []
+    lengths: list[int] = []
     with start(str(home), cwd=tmp_path, program=(sys.executable, "-c", writing)) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"0\n"

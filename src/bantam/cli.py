@@ -120,9 +120,9 @@ def _run(arguments: list[str], interrupts: "Interrupts") -> int:
         raw = read_prompt(options.file, _name(options.file), cancel)
         if (command := command_of(raw)) is not None:
             return _command(command, options, cancel)
-    from bantam.terminal import runs
-
     if options.demo:
+        from bantam.terminal import runs
+
         return runs.demo(options, cancel)
     from bantam.terminal.start import configuration
 
@@ -131,6 +131,8 @@ def _run(arguments: list[str], interrupts: "Interrupts") -> int:
         from bantam.terminal.repl import converse
 
         return converse(options, config, interrupts, _listen)
+    from bantam.terminal import runs
+
     return runs.turn(options, config, _prompt(options, raw, cancel), cancel)
 
 

@@ -1,5 +1,5 @@
 """The loop.
 
-Order of import, lowest first: prompt, undo, loop, memory, commands, approval, wiring, compaction,
-correction, agent, relocation, replay.
+Order of import, lowest first: surroundings, prompt, undo, memory, loop, commands, approval, wiring,
+compaction, correction, agent, relocation, replay.
 """

@@ -8,11 +8,10 @@ A turn is a generator of events that ends with `Done`. `close()` on it stops eve
 so does `Cancel.set` from a signal handler or another thread.
 """
 
-import os
 import sys
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -22,6 +21,7 @@ from bantam.agent.correction import CorrectingModel
 from bantam.agent.loop import Approve, run_turn
 from bantam.agent.memory import ListLog, Memory
 from bantam.agent.prompt import Facts, read_agents, system_prompt
+from bantam.agent.surroundings import Surroundings, secrets_of
 from bantam.agent.wiring import (
     approval_for,
     client_for,
@@ -33,7 +33,7 @@ from bantam.agent.wiring import (
 from bantam.core.cancel import Cancel
 from bantam.core.config import Config
 from bantam.core.discretion import discreet
-from bantam.core.errors import BantamError, ConfigError, ExitStatus, Interrupted, ModelError
+from bantam.core.errors import BantamError, ExitStatus, Interrupted, ModelError
 from bantam.core.events import Done, Event, Failure, Notice, Stop, TurnStart, UsageReport, UsageSum
 from bantam.core.generators import through
 from bantam.core.messages import Message, Role, has_calls
@@ -43,6 +43,8 @@ from bantam.model.origins import NOTHING, Accepted, check_trust, key_for
 
 if TYPE_CHECKING:
     from bantam.agent.approval import Allowances, Ask
+
+__all__ = ("Agent", "Surroundings", "failed")
 
 _SUMMARY_REQUEST: Final = (
     "Say in one line of at most 80 characters what this conversation is about, for a list of "
@@ -58,25 +60,6 @@ _STATUS_OF: Final = {
     Stop.STEP_LIMIT: ExitStatus.STEP_LIMIT,
     Stop.BUDGET: ExitStatus.BUDGET,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What an agent takes from the process around it."""
-
-    working_directory: Path
-    environ: Mapping[str, str]
-    today: date
-
-    @classmethod
-    def now(cls) -> "Surroundings":
-        """Return this process's. Raises ConfigError if its working directory is gone."""
-        try:
-            here = Path.cwd()
-        except OSError as error:
-            what = "the working directory cannot be used"
-            raise ConfigError(f"{what}: {error.strerror}; go to another folder") from None
-        return cls(here, dict(os.environ), date.today())  # noqa: DTZ011  the user's day
 
 
 class Agent:
@@ -258,11 +241,6 @@ class Agent:
                 tools_folder=self.config.bantam_tools_dir,
             )
         )
-
-
-def secrets_of(config: Config, environ: Mapping[str, str]) -> tuple[str | None, ...]:
-    """Return every key that the user has, even those that are not sent: tools may show them."""
-    return (*config.secrets, config.api_key, environ.get("OPENAI_API_KEY"))
 
 
 def failed(error: BantamError, cancel: Cancel) -> Done:

@@ -9,7 +9,8 @@ from collections.abc import Generator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from bantam.agent.loop import Log, Model
+from bantam.agent.loop import Model
+from bantam.agent.memory import Log
 from bantam.core.cancel import Cancel
 from bantam.core.errors import ModelError
 from bantam.core.events import Event, Notice, Replied

@@ -10,6 +10,7 @@ from dataclasses import replace
 from time import monotonic
 from typing import Any, Protocol
 
+from bantam.agent.memory import Log
 from bantam.core.cancel import Cancel
 from bantam.core.errors import BudgetSpent, Interrupted, ModelError, ToolError
 from bantam.core.events import (
@@ -37,20 +38,6 @@ from bantam.tools.tool import Result, Toolbox, UnknownTool
 
 # It gets the arguments that run, sanitised. None: run it; text: why not, for the model.
 Approve = Callable[[ToolCall], str | None]
-
-
-class Log(Protocol):
-    """What is remembered of a conversation."""
-
-    @property
-    def messages(self) -> Sequence[Message]:
-        """All messages so far."""
-
-    def append(self, message: Message) -> None:
-        """Add a message; durable when this returns."""
-
-    def started(self, call: ToolCall) -> None:
-        """Note that `call` is about to run; durable when this returns."""
 
 
 class Model(Protocol):

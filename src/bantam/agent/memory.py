@@ -3,12 +3,25 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from bantam.agent.loop import Log
 from bantam.core.changes import Change
 from bantam.core.discretion import hidden_in
 from bantam.core.events import UsageReport
 from bantam.core.messages import Message, Role, ToolCall, last_prompt
 from bantam.core.redaction import Redaction
+
+
+class Log(Protocol):
+    """What is remembered of a conversation."""
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """All messages so far."""
+
+    def append(self, message: Message) -> None:
+        """Add a message; durable when this returns."""
+
+    def started(self, call: ToolCall) -> None:
+        """Note that `call` is about to run; durable when this returns."""
 
 
 class Memory(Log, Protocol):

@@ -24,8 +24,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from bantam.agent.agent import Agent, Surroundings, secrets_of
+from bantam.agent.agent import Agent
 from bantam.agent.memory import ListLog
+from bantam.agent.surroundings import Surroundings, secrets_of
 from bantam.core.cancel import Cancel
 from bantam.core.config import Config
 from bantam.core.discretion import hidden_in

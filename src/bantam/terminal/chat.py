@@ -10,10 +10,10 @@ import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from bantam.agent.agent import Agent, Surroundings, secrets_of
 from bantam.agent.memory import ListLog, Memory
+from bantam.agent.surroundings import Surroundings, secrets_of
 from bantam.core.cancel import Cancel
 from bantam.core.config import Config, use_color
 from bantam.core.errors import BantamError, ExitStatus, Interrupted
@@ -21,6 +21,7 @@ from bantam.core.events import Done, Event, Notice, Stop
 from bantam.core.generators import drained
 from bantam.core.messages import Role, without_surrogates
 from bantam.core.settings import Setting
+from bantam.model.origins import chosen_key
 from bantam.sessions.session import Session
 from bantam.sessions.store import project_id
 from bantam.terminal.arguments import Options
@@ -33,12 +34,16 @@ from bantam.terminal.start import (
     about_of,
     asking,
     copy_of,
+    is_sure,
     memory,
     redaction_of,
     screen_on,
     store_of,
 )
 from bantam.terminal.streams import OutputFailed
+
+if TYPE_CHECKING:
+    from bantam.agent.agent import Agent
 
 T = TypeVar("T")
 
@@ -75,14 +80,24 @@ class Chat:
         self._may_color = color
         self._clock = Clock()
         self._shown = self._made_show(config)
-        log = memory(options, config, self.surroundings, self.store)
-        with _closed_on_error(log):
-            self.agent = self._wired(config, log, spent=0)
+        self.log = memory(options, config, self.surroundings, self.store)
+        self._agent: Agent | None = None
+        with _closed_on_error(self.log):
+            # One that goes on is told of, with the system prompt that it may lack.
+            if self.log.messages or not is_sure(config, self.surroundings, self.accepted):
+                self._agent = self._wired(config, self.log, spent=0)
 
     @property
-    def log(self) -> Memory:
-        """The conversation."""
-        return self.agent.log
+    def agent(self) -> "Agent":
+        """What takes turns; made when it is first needed, since the first prompt is not."""
+        if self._agent is None:
+            self._agent = self._wired(self.config, self.log, spent=0)
+        return self._agent
+
+    @property
+    def key_source(self) -> str:
+        """Where the key is from that goes to the endpoint."""
+        return chosen_key(self.config, self.surroundings.environ, self.accepted).source
 
     @property
     def has_prompt(self) -> bool:
@@ -146,7 +161,7 @@ class Chat:
         self.accepted = recalled(config, self.surroundings, self.accepted)
         agent = self._wired(config, self.log, self.agent.spent)
         self.agent.release()
-        self.agent, self.config = agent, config
+        self._agent, self.config = agent, config
         self.redaction.learn(secrets_of(config, self.surroundings.environ))
         self._shown = self._made_show(config)
         if isinstance(self.log, Session):
@@ -176,7 +191,8 @@ class Chat:
             before.log.close()  # its place may be the one that is wanted; it can take it again
         log = opened()
         with _closed_on_error(log):
-            self.agent = self._wired(self.config, log, before.spent)
+            self._agent = self._wired(self.config, log, before.spent)
+        self.log = log
         before.close()
         log.notices[:0] = before.log.notices
 
@@ -186,7 +202,7 @@ class Chat:
         if self._is_unsaved():
             notices.append("the end of this conversation could not be stored: it is lost")
         try:
-            self.agent.close()
+            (self._agent or self.log).close()
         finally:
             for notice in notices:
                 complain(notice)
@@ -209,7 +225,9 @@ class Chat:
             return 0
         return len({change.path for change in last.changes if last.number == session.turns})
 
-    def _wired(self, config: Config, log: Memory, spent: int) -> Agent:
+    def _wired(self, config: Config, log: Memory, spent: int) -> "Agent":
+        from bantam.agent.agent import Agent
+
         how: dict[str, Any] = {}
         alone = self.output.is_terminal
         if self._may_color and (alone or sys.stderr.isatty()):  # at both ends

@@ -7,13 +7,11 @@ did, and raises BantamError where that came to nothing.
 import os
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
-from bantam.agent.undo import undo_last
 from bantam.core.cancel import Cancel
 from bantam.core.errors import BantamError, ConfigError, Interrupted, why_of
 from bantam.core.events import UsageReport, UsageSum
@@ -46,8 +44,7 @@ _KEYS: Final = (
 Run = Callable[[Chat, str, Cancel], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     """What follows a command's name (`[it]` may be left out, "" is nothing), its help, its work."""
 
     argument: str
@@ -183,6 +180,8 @@ def _undo(chat: Chat, _: str, cancel: Cancel) -> None:
     session = chat.log
     if not isinstance(session, Session):
         raise BantamError("nothing that could be undone is kept: --no-session was given")
+    from bantam.agent.undo import undo_last
+
     report = undo_last(session, cancel)
     lines = report.lines(chat.surroundings.working_directory)
     chat.output.text("\n".join(map(chat.redaction.text, lines)))

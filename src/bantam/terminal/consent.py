@@ -10,7 +10,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from bantam.agent.agent import Surroundings
+from bantam.agent.surroundings import Surroundings
 from bantam.core.cancel import Cancel
 from bantam.core.config import Config
 from bantam.core.endpoints import host_of, origin

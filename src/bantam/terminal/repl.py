@@ -36,7 +36,14 @@ if TYPE_CHECKING:
 
 _PROMPT: Final = "> "
 # What the first turn needs and the first prompt does not: some tenths of a second.
-_OF_A_TURN: Final = ("httpx", "httpcore", "markdown_it", "rich.cells", "bantam.terminal.live")
+_OF_A_TURN: Final = (
+    "bantam.agent.agent",
+    "httpx",
+    "httpcore",
+    "markdown_it",
+    "rich.cells",
+    "bantam.terminal.live",
+)
 _ANSWERS: Final = {"": True, "y": True, "yes": True, "n": False, "no": False}
 # What other programs take for a command.
 _MEANT: Final = {
@@ -240,8 +247,7 @@ def _history_path(environ: Mapping[str, str]) -> Path | None:
 def _start_line(chat: Chat) -> str:
     """Return what is said first: nothing of it is a secret."""
     place = host_of(chat.config.endpoint) or chat.config.endpoint.partition("://")[0]
-    key = chat.agent.key.source
-    return f"bantam {__version__} | {chat.config.model} at {place} | key: {key} | /help"
+    return f"bantam {__version__} | {chat.config.model} at {place} | key: {chat.key_source} | /help"
 
 
 def _resumed(chat: Chat) -> list[str]:

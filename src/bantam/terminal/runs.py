@@ -10,7 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from bantam.agent.agent import Agent, Surroundings
+from bantam.agent.agent import Agent
+from bantam.agent.surroundings import Surroundings
 from bantam.core.cancel import Cancel
 from bantam.core.config import Config, resolve
 from bantam.core.errors import BantamError, ConfigError, ExitStatus

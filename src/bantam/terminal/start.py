@@ -9,13 +9,15 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
-from bantam.agent.agent import Surroundings, secrets_of
 from bantam.agent.memory import ListLog, Memory
+from bantam.agent.surroundings import Surroundings, secrets_of
 from bantam.core.cancel import Cancel
 from bantam.core.config import CONFIG_FILES, Config, resolve, use_color
+from bantam.core.endpoints import host_of
 from bantam.core.errors import BantamError
 from bantam.core.redaction import Redaction
 from bantam.core.settings import parse
+from bantam.model.origins import Accepted, check_trust, key_for
 from bantam.sessions.session import Session
 from bantam.sessions.snapshot import About, Damaged
 from bantam.sessions.store import Store, home_of, project_id
@@ -121,6 +123,21 @@ def _has_nothing(options: Options, session: Memory) -> None:
         raise BantamError(notices[-1] if notices else f"the session {options.resume} is empty")
     if not notices:
         notices.append("this project has no session yet: it begins now")
+
+
+def is_sure(config: Config, surroundings: Surroundings, accepted: Accepted) -> bool:
+    """Whether nothing can be wrong with an agent, so that it may be made when it is needed."""
+    environ = surroundings.environ
+    if not host_of(config.endpoint) or config.sandbox != "off":
+        return False
+    if any(name.lower().endswith("_proxy") for name in environ):
+        return False
+    try:
+        check_trust(config, trust=False, environ=environ, accepted=accepted)
+        key_for(config, trust=False, environ=environ, accepted=accepted)
+    except BantamError:
+        return False
+    return True
 
 
 def store_of(surroundings: Surroundings, redaction: Redaction) -> Store:

@@ -1,7 +1,7 @@
 # The commands of this repository. A machine needs make and Python 3.11 or newer with venv; all
 # else goes into .venv, once, and again when pyproject.toml changes.
 
-.PHONY: install demo fmt lint test coverage check bench generate screenshots clean
+.PHONY: install demo fmt lint test coverage check bench generate pyz screenshots clean
 # `check` reads what `test` has measured.
 .NOTPARALLEL:
 
@@ -56,6 +56,9 @@ bench: .venv/ready
 
 generate: .venv/ready
 	$(BIN)/python scripts/generate.py
+
+pyz: .venv/ready
+	$(BIN)/python scripts/pyz.py dist/bantam.pyz
 
 screenshots: .venv/ready
 	$(BIN)/python scripts/screenshots.py

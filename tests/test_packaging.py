@@ -1,7 +1,8 @@
-"""The wheel: what is in it, and that it works in an environment of its own."""
+"""The wheel and the source archive: what is in them, and that they work where nothing else is."""
 
 import subprocess
 import sys
+import tarfile
 import venv
 from email import message_from_bytes
 from pathlib import Path
@@ -26,24 +27,60 @@ def run(*command: str | Path, cwd: Path) -> str:
     return child.stdout
 
 
+def files_in(folder: Path) -> set[str]:
+    """Return the files in `folder`, from there; without those that tools leave for themselves."""
+    paths = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
+    return {
+        path.as_posix()
+        for path in paths
+        if not any(part.startswith((".", "__pycache__")) for part in path.parts)
+    }
+
+
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the source archive and of the wheel that is built from that."""
     folder = tmp_path_factory.mktemp("dist")
-    build = (sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, ROOT)
+    build = (sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT)
     subprocess.run(build, check=True, capture_output=True, timeout=100)
-    (built,) = folder.glob("*.whl")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(dist: Path) -> Path:
+    (built,) = dist.glob("*.whl")
     return built
 
 
-def test_the_wheel_holds_the_package_its_types_and_its_licence_alone(wheel: Path) -> None:
+def test_the_wheel_holds_the_package_shared_files_and_the_licence_alone(wheel: Path) -> None:
     with ZipFile(wheel) as archive:
         names = set(archive.namelist())
-    sources = {path for path in (ROOT / "src").rglob("*") if "__pycache__" not in path.parts}
-    package = {str(path.relative_to(ROOT / "src")) for path in sources if path.is_file()}
     about = {name for name in names if ".dist-info/" in name}
-    assert names - about == package
+    shared = f"bantam_agent-{bantam.__version__}.data/data/share/"
+    assert names - about == files_in(ROOT / "src") | {
+        f"{shared}{name}" for name in files_in(ROOT / "share")
+    }
     assert "bantam/py.typed" in names
     assert any(name.endswith("licenses/LICENSE") for name in about)
+
+
+def test_the_source_archive_holds_what_is_needed_to_work_on_it(dist: Path) -> None:
+    (built,) = dist.glob("*.tar.gz")
+    with tarfile.open(built) as archive:
+        members = {member.name.partition("/")[2]: member for member in archive if member.isfile()}
+    folders = ("src", "tests", "scripts", "share", "benchmarks", "extras", "docs")
+    held = {f"{folder}/{name}" for folder in folders for name in files_in(ROOT / folder)}
+    alone = {"LICENSE", "Makefile", "model.cfg.example", "pyproject.toml", ".gitignore", "PKG-INFO"}
+    assert held <= set(members)
+    others = set(members) - held - alone
+    assert {name for name in others if "/" in name or not name.endswith(".md")} == set()
+    for name in files_in(ROOT / "extras"):
+        is_program = bool((ROOT / "extras" / name).stat().st_mode & 0o100)
+        assert bool(members[f"extras/{name}"].mode & 0o100) == is_program
+
+
+def test_an_index_takes_both_and_shows_the_readme(dist: Path) -> None:
+    run(sys.executable, "-m", "twine", "check", "--strict", *dist.iterdir(), cwd=dist)
 
 
 def test_the_wheel_is_small(wheel: Path) -> None:
@@ -80,3 +117,4 @@ def test_an_installed_wheel_tells_its_version_and_plays_the_demo(
     assert run(python, "-m", "bantam.cli", "--version", cwd=project).startswith("bantam ")
     assert run(command, "--demo", cwd=project).strip()
     assert list(project.iterdir()) == []
+    assert files_in(ROOT / "share") <= files_in(folder / "share")

@@ -32,6 +32,14 @@ Exit status: 0 done, 1 failed, 2 wrong usage or configuration, 3 step limit,
 4 budget, 75 network or server, 77 key refused, 130 Ctrl+C, 143 SIGTERM
 """
 _WIDTH: Final = 79
+_FLAGS: Final = {
+    "--undo": "put back the files that the last turn wrote",
+    "--json": "write every event as one JSON object a line",
+    "--no-session": "save nothing",
+    "--trust": "accept the endpoint of this folder's configuration",
+    "--demo": "show the whole job without a network or a key",
+    "--version": "show the version",
+}
 _ALONE: Final = ("demo", "undo", "replay")  # options that are a whole job
 
 
@@ -70,20 +78,39 @@ def parsed(arguments: Sequence[str]) -> Options:
     >>> parsed(["-o", "model=m", "-p", "--what is that?"]).prompt
     '--what is that?'
     """
-    parser = _Parser(prog="bantam", add_help=False, allow_abbrev=False)
-    parser.add_argument("file", nargs="?")
-    parser.add_argument("-p", dest="prompts", action="append")
-    parser.add_argument("-o", dest="overrides", action="append")
-    parser.add_argument("-c", "--continue", dest="continues", action="store_true")
-    parser.add_argument("-r", "--resume")
-    parser.add_argument("--replay")
-    for flag in ("--undo", "--json", "--no-session", "--trust", "--demo", "--version"):
-        parser.add_argument(flag, action="store_true")
-    parser.add_argument("-h", "--help", action="store_true")
-    options = parser.parse_args(list(_attached(arguments)), Options())
+    options = parser().parse_args(list(_attached(arguments)), Options())
     if contradiction := _contradiction(options):
         raise ConfigError(f"{contradiction}; see bantam --help")
     return options
+
+
+def parser() -> ArgumentParser:
+    """Return the table of options; the shells' completions and the manual are made from it too."""
+    table = _Parser(prog="bantam", add_help=False, allow_abbrev=False)
+    add = table.add_argument
+    add("file", nargs="?", metavar="FILE", help="run the prompt in FILE")
+    add(
+        "-p",
+        dest="prompts",
+        action="append",
+        metavar="TEXT",
+        help="run the prompt TEXT, then what is piped in",
+    )
+    add(
+        "-o",
+        dest="overrides",
+        action="append",
+        metavar="KEY=VALUE",
+        help="set a configuration key for this run",
+    )
+    go_on = "go on from this project's session"
+    add("-c", "--continue", dest="continues", action="store_true", help=go_on)
+    add("-r", "--resume", metavar="ID", help="go on from the session ID")
+    add("--replay", metavar="ID", help="run the session ID again; show what differs")
+    for flag, meaning in _FLAGS.items():
+        add(flag, action="store_true", help=meaning)
+    add("-h", "--help", action="store_true", help="show all options")
+    return table
 
 
 def _contradiction(options: Options) -> str:

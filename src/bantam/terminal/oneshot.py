@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from bantam.core.cancel import Cancel
 from bantam.core.errors import ExitStatus
@@ -20,8 +20,6 @@ from bantam.terminal.streams import OutputFailed, abandon
 
 if TYPE_CHECKING:
     from bantam.agent.agent import Agent
-
-DEMO: Final = Path(__file__).parent.parent / "demo.json"
 
 Show = Callable[[Event], None]
 
@@ -87,8 +85,8 @@ def plain(out: TextIO, err: TextIO, screen: Screen) -> Show:
     return show
 
 
-def demo_prompt() -> str:
-    """Return the prompt that the packaged recording answers."""
-    messages = json.loads(DEMO.read_text("utf-8"))["messages"]
+def demo_prompt(recording: Path) -> str:
+    """Return the prompt that `recording` answers."""
+    messages = json.loads(recording.read_text("utf-8"))["messages"]
     prompt: str = next(m["content"] for m in messages if m["role"] == "user")
     return prompt

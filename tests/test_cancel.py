@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 from queue import SimpleQueue
+from typing import Any
 
 import pytest
 from processes import eventually
@@ -240,3 +241,22 @@ def test_time_can_be_shown_while_a_turn_waits() -> None:
     cancel.ticks.append(cancel.set)
     with pytest.raises(Interrupted):
         cancel.sleep(SOON_S)
+
+
+class StoppedMeanwhile(SimpleQueue[Any]):
+    """A queue whose `get` takes so long that ticks are due again, as if the process was stopped."""
+
+    def get(self, *how: Any, **more: Any) -> Any:
+        began = time.monotonic()
+        assert eventually(lambda: time.monotonic() > began + 0.06)
+        return super().get(*how, **more)
+
+
+def test_what_came_while_the_process_was_stopped_comes_behind_a_tick() -> None:
+    told: list[str] = []
+    cancel, inbox = Cancel(), inbox_of()
+    inbox.queue = StoppedMeanwhile()
+    inbox.put("a")
+    cancel.ticks.append(lambda: told.append("tick"))
+    told.append(cancel.get(inbox))
+    assert told == ["tick", "tick", "a"]

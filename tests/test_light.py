@@ -35,7 +35,7 @@ SCRIPT = Path(sys.executable).with_name("bantam")
 # -- what is loaded ---------------------------------------------------------------------------
 
 # Modules of Bantam, packages among them; most of a start's own time is theirs.
-MOST_MODULES: Final = {"--help": 20, "-p": 88}
+MOST_MODULES: Final = {"--help": 20, "-p": 89}
 # What a hello to a pipe has no use for.
 NOT_FOR_A_HELLO: Final = {
     *("rich", "prompt_toolkit", "markdown_it", "pygments", "asyncio", "click", "httpx._main"),

@@ -126,6 +126,8 @@ class Cancel:
                 if isinstance(item, _Wake):
                     continue
                 inbox.taken()
+                # Again: the process may have been stopped meanwhile, and the item comes behind that.
+                self._tick_if_due()
                 return item
         finally:
             self._waiting = None

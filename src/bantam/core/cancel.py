@@ -126,7 +126,7 @@ class Cancel:
                 if isinstance(item, _Wake):
                     continue
                 inbox.taken()
-                # Again: the process may have been stopped meanwhile, and the item comes behind that.
+                # Again: the process may have been stopped meanwhile, before the item came.
                 self._tick_if_due()
                 return item
         finally:

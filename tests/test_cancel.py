@@ -3,7 +3,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import pytest
@@ -260,3 +260,27 @@ def test_what_came_while_the_process_was_stopped_comes_behind_a_tick() -> None:
     cancel.ticks.append(lambda: told.append("tick"))
     told.append(cancel.get(inbox))
     assert told == ["tick", "tick", "a"]
+
+
+def test_what_is_there_by_now_is_taken_at_once_and_a_cancel_is_no_item() -> None:
+    cancel, inbox = Cancel(), inbox_of("a", "b")
+    assert [inbox.at_once(), cancel.get(inbox)] == ["a", "b"]
+    inbox.queue = StoppedBySignal(cancel)
+    inbox.put("c")
+    with pytest.raises(Interrupted):
+        cancel.get(inbox)
+    assert inbox.put("d")
+    taken = [inbox.at_once() for _ in range(4)]
+    assert taken == ["c", None, "d", None], "the wake-up is no item"
+
+
+class StoppedBySignal(SimpleQueue[Any]):
+    """A queue in whose `get` a signal cancels, before it takes anything."""
+
+    def __init__(self, cancel: Cancel) -> None:
+        self._cancel = cancel
+
+    def get(self, *how: Any, **more: Any) -> Any:
+        del how, more
+        self._cancel.set()
+        raise Empty

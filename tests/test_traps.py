@@ -128,7 +128,7 @@ def test_the_prompt_runs_nothing_before_it_is_asked_to(
     assert not (project / "sprung").exists()
     assert trace.connections <= {("127.0.0.1", port_of(server))}
     assert trace.listening == []
-    assert read_of(trace, project) == {"AGENTS.md"}
+    assert read_of(trace, project) == set()
 
 
 def test_what_asks_git_springs_none_of_its_traps(

@@ -7,13 +7,16 @@ import os
 import sys
 from contextlib import closing, suppress
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any, Final
 
 from bantam.agent.agent import Agent
 from bantam.agent.surroundings import Surroundings
 from bantam.core.cancel import Cancel
 from bantam.core.config import Config, resolve
+from bantam.core.endpoints import host_of
 from bantam.core.errors import BantamError, ConfigError, ExitStatus
 from bantam.core.generators import drained
 from bantam.core.messages import has_answer
@@ -49,6 +52,8 @@ def turn(options: Options, config: Config, prompt: str, cancel: Cancel) -> int:
     surroundings = Surroundings.now()
     redaction = redaction_of(config, surroundings)
     accepted = consented(config, surroundings, redaction, trust=options.trust, cancel=cancel)
+    if host_of(config.endpoint):  # it loads while the session waits for the disk
+        Thread(target=import_module, args=("httpx",), daemon=True).start()
     store = store_of(surroundings, redaction)
     with told(memory(options, config, surroundings, store)) as log:
         clock = Clock()

@@ -384,3 +384,10 @@ def test_an_interrupt_is_no_result() -> None:
     checked = tools.check(call("shell", {"command": "ls"}))
     with pytest.raises(Interrupted):
         next(tools.run(checked, cancel))
+
+
+def test_a_key_that_is_called_as_a_tool_is_not_quoted() -> None:
+    key = "sk-\\'12345678"  # quotes and backslashes stand escaped in what is quoted
+    with pytest.raises(UnknownTool) as raised:
+        Toolbox([], secrets=[key]).check(ToolCall("1", f"run {key}", "{}"))
+    assert "there is no tool 'run [key]'" in str(raised.value)

@@ -163,7 +163,7 @@ class Toolbox:
         tool = self._named(call.name)
         if tool is None:
             known = ", ".join(self._tools[s["function"]["name"]].form for s in self.specs)
-            what = f"there is no tool {_quoted(call.name)}"
+            what = f"there is no tool {_quoted(self._redaction.text(call.name))}"
             raise UnknownTool(f"{what}; nothing was run. The tools are: {known}{quote}")
         arguments = parsed_arguments(call.arguments)
         if arguments is None:

@@ -1,7 +1,7 @@
 """What the keys of the line editor do where that is not what prompt_toolkit makes of them."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from prompt_toolkit.application import in_terminal
 from prompt_toolkit.buffer import Buffer, CompletionState
@@ -22,8 +22,10 @@ from prompt_toolkit.keys import Keys
 
 from bantam.core.cancel import Cancel
 from bantam.core.errors import BantamError, Interrupted
-from bantam.terminal.completion import WordsAfter, candidates
 from bantam.terminal.composing import composed, shown_text
+
+if TYPE_CHECKING:
+    from bantam.terminal.completion import WordsAfter
 
 # Keys that change a character, and what they do.
 _REPEATED: Final[tuple[tuple[Keys | str, str], ...]] = (
@@ -63,7 +65,7 @@ def edits(keys: Iterable[KeyPress], mode: EditingMode) -> Iterator[KeyPress]:
 
 
 def key_bindings(
-    words_after: WordsAfter, environ: Mapping[str, str], cancel: Cancel
+    words_after: "WordsAfter", environ: Mapping[str, str], cancel: Cancel
 ) -> KeyBindings:
     """Return the keys of SPEC section 9, but Ctrl+C: Tab offers `words_after` and paths.
 
@@ -120,7 +122,7 @@ def _break_line(event: KeyPressEvent) -> None:
     event.current_buffer.insert_text("\n")
 
 
-def _complete(buffer: Buffer, words_after: WordsAfter) -> None:
+def _complete(buffer: Buffer, words_after: "WordsAfter") -> None:
     """Put in what can stand there, or what all of that begins with, and show a menu of it.
 
     Not prompt_toolkit's own way, a task: keys that come at once would be taken before it is done.
@@ -140,7 +142,9 @@ def _complete(buffer: Buffer, words_after: WordsAfter) -> None:
         buffer.complete_state = CompletionState(buffer.document, found)
 
 
-def _completions(document: Document, words_after: WordsAfter) -> list[Completion]:
+def _completions(document: Document, words_after: "WordsAfter") -> list[Completion]:
+    from bantam.terminal.completion import candidates  # here: the first prompt has no Tab yet
+
     found = candidates(document.text_before_cursor, words_after, ".")
     return [Completion(each.text, -each.replaced, display=each.shown) for each in found]
 

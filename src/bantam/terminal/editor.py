@@ -9,7 +9,7 @@ import asyncio
 import termios
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import Application
@@ -29,12 +29,14 @@ from bantam.core.cancel import Cancel
 from bantam.core.errors import Interrupted
 from bantam.core.messages import SURROGATES
 from bantam.terminal.bindings import edits, key_bindings
-from bantam.terminal.completion import WordsAfter
 from bantam.terminal.drawing import Excerpts, Margins, Rewrapped, wraps_anew
 from bantam.terminal.history import History
 from bantam.terminal.keyboard import Keyboard
 from bantam.terminal.streams import OutputFailed, abandon
 from bantam.terminal.typeahead import TypeAhead
+
+if TYPE_CHECKING:
+    from bantam.terminal.completion import WordsAfter
 
 _SLICE_S: Final = 0.05  # how late a cancel is seen
 # How long a lone Esc waits for the rest of a key's sequence; vi users wait for it with each Esc.
@@ -58,7 +60,7 @@ class Editor:
         stdout: TextIO,
         *,
         history: History,
-        words_after: WordsAfter,
+        words_after: "WordsAfter",
         environ: Mapping[str, str],
         on_ctrl_c: Callable[[], None] = lambda: None,
         on_prompt: Callable[[], None] = lambda: None,

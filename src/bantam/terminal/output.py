@@ -9,7 +9,6 @@ from bantam.core.text import screen_text
 from bantam.terminal.screen import complain, one_line
 from bantam.terminal.spans import Span, drawn
 from bantam.terminal.streams import OutputFailed, abandon, size_of
-from bantam.terminal.tables import table_rows
 from bantam.terminal.traces import RED
 
 _NUMBER: Final = re.compile(r"[~?-]?[0-9]*(?: \([0-9]+%\))?")
@@ -39,6 +38,8 @@ class Output:
         ends = [_delimiter(column) for column in zip(*cells, strict=True)] or ["-"] * len(head)
         source = "\n".join(map(_as_markdown, [head, ends, *cells]))
         width, _ = size_of(sys.stdout)
+        from bantam.terminal.tables import table_rows
+
         lines = table_rows(source, width, lambda text: [Span(text)], whole_words=True)
         self.raw("".join(drawn(line, color=self.color) + "\n" for line in lines))
 

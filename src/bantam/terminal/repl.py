@@ -8,8 +8,9 @@ leaves with 0. What a `!command` ends with is shown and counts for neither.
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from threading import Thread
@@ -23,26 +24,20 @@ from bantam.core.errors import BantamError, ExitStatus, Interrupted
 from bantam.core.messages import Role
 from bantam.sessions.store import home_of
 from bantam.terminal.arguments import Options
-from bantam.terminal.aside import run_aside
 from bantam.terminal.chat import Chat
-from bantam.terminal.command import Listen
-from bantam.terminal.commands import run_command_line, words_after
 from bantam.terminal.inputs import Lines, PlainLines
 from bantam.terminal.interrupts import Interrupts
 
 if TYPE_CHECKING:
     from bantam.agent.memory import Memory
+    from bantam.terminal.command import Listen
     from bantam.terminal.editor import Editor
 
 _PROMPT: Final = "> "
 # What the first turn needs and the first prompt does not: some tenths of a second.
 _OF_A_TURN: Final = (
-    "bantam.agent.agent",
-    "httpx",
-    "httpcore",
-    "markdown_it",
-    "rich.cells",
-    "bantam.terminal.live",
+    *("bantam.terminal.commands", "bantam.agent.agent", "httpx", "httpcore", "markdown_it"),
+    *("rich.cells", "bantam.terminal.live"),
 )
 _ANSWERS: Final = {"": True, "y": True, "yes": True, "n": False, "no": False}
 # What other programs take for a command.
@@ -53,7 +48,7 @@ _MEANT: Final = {
 _SHOWN_CHARACTERS: Final = 80
 
 
-def converse(options: Options, config: Config, interrupts: Interrupts, listen: Listen) -> int:
+def converse(options: Options, config: Config, interrupts: Interrupts, listen: "Listen") -> int:
     """Read inputs from standard input until it ends; return the exit status.
 
     `listen` lets a function hear this process's signals. Raises BantamError if it cannot begin,
@@ -69,7 +64,7 @@ class _Prompt:
     """The cycle over one chat."""
 
     def __init__(
-        self, chat: Chat, interrupts: Interrupts, listen: Listen, *, is_terminal: bool
+        self, chat: Chat, interrupts: Interrupts, listen: "Listen", *, is_terminal: bool
     ) -> None:
         self._chat = chat
         self._interrupts = interrupts
@@ -133,6 +128,8 @@ class _Prompt:
             with self._keeping:
                 self._keeping.enter_context(self._typing_ahead(cancel))
                 if line.startswith("/"):
+                    from bantam.terminal.commands import run_command_line
+
                     run_command_line(self._chat, line, cancel)
                 else:
                     self._chat.turn(line, cancel)
@@ -176,6 +173,8 @@ class _Prompt:
     def _aside(self, command: str, cancel: Cancel) -> None:
         if not command:
             raise BantamError("write a shell command behind the !")
+        from bantam.terminal.aside import run_aside
+
         out = sys.stdout if self._is_terminal and sys.stdout.isatty() else None
         status = run_aside(command, cancel, self._interrupts, self._listen, out)
         if status:
@@ -223,12 +222,18 @@ class _Prompt:
             sys.stdin,
             sys.stdout,
             history=History(path, chat.redaction.text),
-            words_after=lambda words: words_after(chat, words),
+            words_after=partial(_words_after, chat),
             environ=chat.surroundings.environ,
             on_ctrl_c=self._interrupts.press,
             on_prompt=Thread(target=_import_what_a_turn_needs, daemon=True).start,
             color=chat.output.color,
         )
+
+
+def _words_after(chat: Chat, words: Sequence[str]) -> Iterable[str]:
+    from bantam.terminal.commands import words_after
+
+    return words_after(chat, words)
 
 
 def _import_what_a_turn_needs() -> None:

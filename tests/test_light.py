@@ -22,6 +22,7 @@ from test_cli import loaded
 from test_session import fresh
 from test_wire import step
 from tracing import Trace
+from typist import typist
 
 from bantam.core.messages import Message, Role
 from bantam.model.completions import Assembler
@@ -54,6 +55,33 @@ def test_a_start_loads_no_more_modules_than_it_needs(option: str, tmp_path: Path
     ours = {name for name in modules if name.split(".")[0] == "bantam"}
     assert len(ours) <= MOST_MODULES[option], sorted(ours)
     assert not modules & NOT_FOR_A_HELLO
+
+
+# Writes the name of each module that is looked for, in that order.
+_TELLING: Final = """
+import sys
+class Teller:
+    def find_spec(self, name, path=None, target=None):
+        with open("loaded.txt", "a") as log:
+            print(name, file=log)
+sys.meta_path.insert(0, Teller())
+from bantam.cli import main
+main()
+"""
+
+
+def test_the_first_prompt_loads_no_more_modules_than_it_needs(tmp_path: Path) -> None:
+    program = (sys.executable, "-c", _TELLING, "-o", "endpoint=http://127.0.0.1:9/v1")
+    with typist(tmp_path, program=program) as one:
+        one.ready()
+        one.type("\x04")
+        assert one.end() == 0
+    names = (tmp_path / "loaded.txt").read_text().split()
+    # The first of those that are loaded behind it.
+    before = names[: names.index("bantam.terminal.commands")]
+    ours = {name for name in before if name.split(".")[0] == "bantam"}
+    assert len(ours) <= 58, sorted(ours)
+    assert not {"httpx", "rich", "markdown_it", "bantam.agent.agent", "bantam.tools"} & set(before)
 
 
 # -- what is asked of the system --------------------------------------------------------------

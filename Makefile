@@ -31,7 +31,7 @@ fmt: .venv/ready
 
 lint: .venv/ready
 	$(BIN)/ruff format --check $(CODE)
-	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff check $(CODE) extras/microbantam
 	$(BIN)/mypy $(CODE)
 
 test: .venv/ready

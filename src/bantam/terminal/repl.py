@@ -11,9 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
-from importlib import import_module
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, Final
 
 from bantam import __version__
@@ -27,6 +25,7 @@ from bantam.terminal.arguments import Options
 from bantam.terminal.chat import Chat
 from bantam.terminal.inputs import Lines, PlainLines
 from bantam.terminal.interrupts import Interrupts
+from bantam.terminal.start import load_meanwhile
 
 if TYPE_CHECKING:
     from bantam.agent.memory import Memory
@@ -225,7 +224,7 @@ class _Prompt:
             words_after=partial(_words_after, chat),
             environ=chat.surroundings.environ,
             on_ctrl_c=self._interrupts.press,
-            on_prompt=Thread(target=_import_what_a_turn_needs, daemon=True).start,
+            on_prompt=partial(load_meanwhile, *_OF_A_TURN),
             color=chat.output.color,
         )
 
@@ -234,11 +233,6 @@ def _words_after(chat: Chat, words: Sequence[str]) -> Iterable[str]:
     from bantam.terminal.commands import words_after
 
     return words_after(chat, words)
-
-
-def _import_what_a_turn_needs() -> None:
-    for name in _OF_A_TURN:
-        import_module(name)
 
 
 def _history_path(environ: Mapping[str, str]) -> Path | None:

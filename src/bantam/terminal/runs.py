@@ -7,9 +7,7 @@ import os
 import sys
 from contextlib import closing, suppress
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, Any, Final
 
 from bantam.agent.agent import Agent
@@ -29,6 +27,7 @@ from bantam.terminal.start import (
     Clock,
     asking,
     configuration,
+    load_meanwhile,
     memory,
     redaction_of,
     screen_on,
@@ -53,7 +52,7 @@ def turn(options: Options, config: Config, prompt: str, cancel: Cancel) -> int:
     redaction = redaction_of(config, surroundings)
     accepted = consented(config, surroundings, redaction, trust=options.trust, cancel=cancel)
     if host_of(config.endpoint):  # it loads while the session waits for the disk
-        Thread(target=import_module, args=("httpx",), daemon=True).start()
+        load_meanwhile("httpx")
     store = store_of(surroundings, redaction)
     with told(memory(options, config, surroundings, store)) as log:
         clock = Clock()

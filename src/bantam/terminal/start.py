@@ -3,9 +3,11 @@
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
+from importlib import import_module
+from threading import Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
@@ -138,6 +140,17 @@ def is_sure(config: Config, surroundings: Surroundings, accepted: Accepted) -> b
     except BantamError:
         return False
     return True
+
+
+def load_meanwhile(*modules: str) -> None:
+    """Load modules in a thread. The process ends behind it: in an import it could crash."""
+
+    def load() -> None:
+        with suppress(Exception):  # what needs one says why it cannot be had
+            for name in modules:
+                import_module(name)
+
+    Thread(target=load).start()
 
 
 def store_of(surroundings: Surroundings, redaction: Redaction) -> Store:

@@ -21,6 +21,15 @@ _SHOWS: Final = unless(
     "--output --ext-diff -O --open-files-in-pager --textconv",
     valued="-n -S -G -L -e --grep --author --since --until --max-count",
 )
+
+
+def _resets(call: Call) -> str | None:
+    """Allow what takes files out of the index alone."""
+    files = [word.text for word in call.args if word.text not in ("-q", "HEAD", "--")]
+    is_plain = all(call.reading.is_there(file) and file[:1] != "-" for file in files)
+    return None if files and is_plain else Risk.HISTORY
+
+
 _GIT: Final = subcommands(
     Risk.UNKNOWN,
     {
@@ -35,7 +44,8 @@ _GIT: Final = subcommands(
         "rm gc prune filter-branch": always(Risk.DELETES),
         "push": always(Risk.PUSHES),
         "pull fetch clone ls-remote": always(Risk.NETWORK),
-        "reset rebase merge cherry-pick revert am update-ref bisect": always(Risk.HISTORY),
+        "reset": _resets,
+        "rebase merge cherry-pick revert am update-ref bisect": always(Risk.HISTORY),
         "apply": unless(
             Risk.HISTORY,
             needs="--check --stat --numstat --summary",

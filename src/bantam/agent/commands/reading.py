@@ -17,7 +17,7 @@ from typing import Final
 from bantam.agent.commands.place import Place
 from bantam.agent.commands.reader import commands_of
 from bantam.agent.commands.scanner import DEEPEST
-from bantam.agent.commands.values import Values, check_subscript, tells_programs
+from bantam.agent.commands.values import Values, tells_programs
 from bantam.agent.commands.words import HERE, HOME, UNKNOWN, Command, Doubt, Unreadable, Word
 
 _MOST_FOLDERS: Final = 16  # in which a command may be by then
@@ -145,6 +145,9 @@ class Reading:
 
     def runs_file(self, word: Word, *, is_program: bool = False) -> str | None:
         """Return the risk of running the file `word`, by itself or by another program."""
+        if self.values.is_item(word):
+            self.runs_project(())
+            return None
         for path in self._paths(word):
             if not self._place.has(path):
                 return Risk.UNKNOWN
@@ -255,7 +258,7 @@ class Reading:
 
     def assigns(self, name: str, value: Word) -> str | None:
         """Return the risk of a variable's change."""
-        check_subscript(value)
+        self.values.check_subscript(value)
         return Risk.KEPT if tells_programs(name, value.text) else None
 
     def _redirects(self, sign: str, target: Word) -> str | None:

@@ -22,8 +22,8 @@ _OUTPUT: Final = re.compile(
 )
 # Options by which a check or a test changes what it looks at.
 CHANGES: Final = re.compile(
-    r"-u|--(?:(?:auto|force|snapshot|unsafe)-)?(?:fix|fixes|write|update|apply|correct|autocorrect|"
-    r"clear|clean|init|in-?place|install|add-noqa|regen)(?![a-z]).*"
+    r"-u|--(?!fix-dry)(?:(?:auto|force|snapshot|unsafe)-)?(?:fix|fixes|write|update|apply|correct|"
+    r"autocorrect|clear|clean|init|in-?place|install|add-noqa|regen)(?![a-z]).*"
 )
 _TELLS: Final = ("--version", "-V", "-v", "--help", "-h")
 _TOLD: Final = (["--version"], ["--help"])
@@ -90,6 +90,8 @@ def unless(
         is_harmless = (
             not any_of(names, risky)
             and (not needs or not names.isdisjoint(needs.split()))
+            # Behind -e, -n may be a value.
+            and not (needs and any(value.text.startswith("-") for _, value in options))
             and (only is None or names <= set(only.split()))
             and re.fullmatch(words, " ".join(texts), re.DOTALL)
         )

@@ -10,17 +10,7 @@ from itertools import pairwise
 from typing import Final
 
 from bantam.agent.commands.reading import Call, Risk, Rule, first
-from bantam.agent.commands.rules import (
-    ASSIGNMENT,
-    CHANGES,
-    any_of,
-    changes,
-    leading,
-    split,
-    wraps,
-    written,
-)
-from bantam.agent.commands.values import check_subscript
+from bantam.agent.commands.rules import CHANGES, any_of, changes, leading, split, wraps, written
 from bantam.agent.commands.words import HOME, UNKNOWN, Unreadable, Word
 
 _MODULES: Final = (
@@ -39,8 +29,11 @@ _TARGET: Final = re.compile(
     r"(?:s|up|all|db|prod)?(?-i:(?![a-z]))",
     re.IGNORECASE,
 )
-_DEFINES: Final = re.compile(r"-D\w+(?:=[\w.#*+]*)?")
+# A variable of make, or what -D defines: a word, or options. (!= would run the value.)
+_VARIABLE: Final = re.compile(r"(\w+)[:?+]*=((?=-|\S*$)[-\w.,/:@%#*+= ]*)", re.ASCII)
+_DEFINED: Final = re.compile(r"^-D(\w+)(?:=|$)")
 _BUILD_OPTIONS: Final = re.compile(r"-[A-Za-z]*\d*|--[a-z-]*(?:=\w+)?")
+_PYTEST_OUTPUTS: Final = "--debug --html --csv --md --json --svg --xml --benchmark-json"
 _BUILD_RISKS: Final = "-E -P -e -c --eval --install --command --init-script --graphviz"
 _COMPARES: Final = "-eq -ne -lt -le -gt -ge"
 # Settings of pytest that change what it shows, or which tests there are.
@@ -108,10 +101,12 @@ def tests(call: Call) -> None:
     """Find a command that is hidden in a subscript, or in what is calculated."""
     check = call.reading.values.check
     for before, word in pairwise((Word(""), *call.args)):
-        check_subscript(word)
-        if (call.name == "unset" or before.text == "-v") and not word.is_known:
+        is_name = call.name == "unset" or before.text == "-v"
+        call.reading.values.check_subscript(word, is_name=is_name or call.name == "wait")
+        if is_name and not word.is_known:
             raise Unreadable(f"{word.raw}: a name that is not known yet")
-        if call.name == "let" or (call.name == "[[" and before.text in _COMPARES.split()):
+        is_number = call.name == "[[" and before.text in _COMPARES.split()
+        if is_number or call.name == "let" or (call.name == "wait" and not word.is_known):
             check(word.raw)
         if call.name == "[[" and word.text in _COMPARES.split():
             check(before.raw)
@@ -120,7 +115,7 @@ def tests(call: Call) -> None:
 def sets(call: Call) -> str | None:
     """Find variables among the arguments that change what is run; functions are not read."""
     for word in call.args:
-        check_subscript(word)
+        call.reading.values.check_subscript(word, is_name=True)
         name, equals, value = word.text.partition("=")
         if UNKNOWN in name or re.match(r"-\w*[finC]", name):
             raise Unreadable(f"{word.raw}: a name that is not known, or a function")
@@ -230,7 +225,7 @@ def uv(call: Call) -> str | None:
 
 def pytest(call: Call) -> str | None:
     """Find what a run of tests does besides."""
-    options, _ = split(call, "-k -m -n -p -W -c -o --override-ini")
+    options, _ = split(call, f"-k -m -n -p -W -c -o --override-ini {_PYTEST_OUTPUTS}")
     for name, value in options:
         if any_of([name], "--basetemp"):
             return Risk.DELETES
@@ -239,7 +234,7 @@ def pytest(call: Call) -> str | None:
         is_setting = name in ("-o", "--override-ini")
         if is_setting and not _PYTEST_SETTINGS.fullmatch(value.text):
             raise Unreadable(f"the setting {value.raw} of pytest")
-    return changes(call) or written(call, options)
+    return changes(call) or written(call, options, _PYTEST_OUTPUTS)
 
 
 def npx(call: Call) -> str | None:
@@ -256,8 +251,8 @@ def builds(risky: str = _BUILD_RISKS) -> Rule:
     def rule(call: Call) -> str | None:
         args = [Word("-j4") if _PROCESSORS.fullmatch(word.raw) else word for word in call.args]
         # What is behind -- is for the program that is run: it counts as well.
-        args = [word for word in args if word.text != "--" and not _DEFINES.fullmatch(word.text)]
-        options, others = split(replace(call, args=tuple(args)))
+        args = [replace(w, text=_DEFINED.sub(r"\1=", w.text)) for w in args if w.text != "--"]
+        options, others = split(replace(call, args=tuple(args)), "--config")
         names = [name for name, _ in options]
         if any_of(names, risky) or not all(
             _BUILD_OPTIONS.fullmatch(word.text) for word in args if word.text.startswith("-")
@@ -272,10 +267,10 @@ def builds(risky: str = _BUILD_RISKS) -> Rule:
 
 
 def _target(call: Call, word: Word) -> str | None:
-    if "$" in word.text or "`" in word.text:
-        raise Unreadable(f"{word.raw} may run something")
-    if assigned := ASSIGNMENT.fullmatch(word.text):
+    if assigned := _VARIABLE.fullmatch(word.text):
         return call.reading.assigns(assigned[1], Word(assigned[2]))
+    if not {"=", "$", "`"}.isdisjoint(word.text):
+        raise Unreadable(f"{word.raw} may run something")
     if not call.reading.is_inside(word):
         raise Unreadable(f"{word.raw}: a file that is not the project's")
     return Risk.TARGET if _TARGET.search(word.text) else None

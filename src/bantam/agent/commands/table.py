@@ -28,14 +28,15 @@ _HARMLESS: Final = """
     dirname du echo egrep exit expand expr false fg fgrep fold free fmt grep groups head hexdump id
     join jq ls lsblk lscpu md5sum more nl nproc numfmt od paste pgrep pr printenv ps pstree pwd
     readelf readlink realpath return rev seq set sha1sum sha256sum sha512sum shift size sleep stat
-    strings sum tac tail times tokei tr true tty type ulimit uname unexpand uptime users wait wc
+    strings sum tac tail times tokei tr true tty type ulimit uname unexpand uptime users wc objdump
     whereis which who whoami yes zcat zgrep
 """
 _CHECKS: Final = each(changes, unless(Risk.OVERWRITES, "-i -w", outputs="-o"))
 _FORMATS: Final = unless(Risk.OVERWRITES, needs="--check --diff")
 # One dash and many letters: what else there is may run something.
 _GO_OPTIONS: Final = re.compile(
-    r"-(?:v|x|n|a|run|count|race|cover|short|json|timeout|bench|benchmem|tags|failfast)(?:=.*)?"
+    r"-(?:v|x|n|a|run|count|race|cover|short|json|timeout|bench|benchmem|tags|failfast|trimpath)(?:=.*)?|"
+    r"(?:-(?:ld|gc)flags(?:=|$))?(?:all=)?(?: ?-(?:[swNlmBS]|X[ =][\w./=-]+))*"
 )
 _GO_OUTPUTS: Final = re.compile("--?(?:o|(?:cover|cpu|mem|block|mutex)profile|trace)")
 
@@ -66,14 +67,15 @@ _RUNS: Final = wraps()
 # No comma: what is behind one is for another program.
 _COMPILER_OPTIONS: Final = (
     r"-(?:[OgIDULlx][^,]*|W[\w+=-]*|Wl(?:,--[a-z-]+)+|std=[\w+]+|m[\w=+-]+|f(?!plugin)[\w-]+|fsanitize=[\w,-]+|"
-    r"[cESsvw]|pthread|pedantic(?:-errors)?|pipe|shared|static|rdynamic|dump(?:version|machine)|M{1,2}D?|M[PTQ]|isystem|include|framework)"
+    r"Wl(?:,-{1,2}(?:soname|rpath(?:-link)?|z)[,=][\w./$][\w./$:-]*)+|"
+    r"[cESsvw]|pthread|pedantic(?:-errors)?|pipe|shared|static(?:-lib[\w+]+)?|rdynamic|dump(?:version|machine)|M{1,2}D?|M[PTQ]|isystem|include|framework)"
     "|--version|--help"
 )
-
 _ROWS: Final[dict[str, Rule]] = {
     _HARMLESS: harmless,
     "rm rmdir unlink shred": always(Risk.DELETES),
-    ("truncate patch install split vi vim nano emacs"): always(Risk.OVERWRITES),
+    ("truncate install split vi vim nano emacs"): always(Risk.OVERWRITES),
+    "patch": unless(Risk.OVERWRITES, "-o -r -g --get", needs="--dry-run", valued="-p -i -d -F"),
     "shuf": unless(Risk.OVERWRITES, valued="-n -i", outputs="-o --output"),
     "dd": unless(Risk.OVERWRITES, words=r"(?:(?:if|ibs|bs|count|skip|status|iflag)=\S* ?)*"),
     "rsync": unless(
@@ -118,6 +120,8 @@ _ROWS: Final[dict[str, Rule]] = {
     "uniq": unless(Risk.OVERWRITES, words="[^ ]*", valued="-f -s -w"),
     "xxd": unless(Risk.OVERWRITES, words="[^ ]*", valued="-l -c -g -s"),
     "tree": unless(Risk.OVERWRITES, "-R", valued="-L -I -P", outputs="-o"),
+    "nm": unless(Risk.UNKNOWN, "--plugin", words="[^@]*"),
+    "ldd": own(_RUNS),  # as it may
     "file": unless(Risk.OVERWRITES, "-C --compile"),
     "less": unless(Risk.OVERWRITES, "-o -O -k --log-file --LOG-FILE --lesskey-file"),
     "date": unless(Risk.SYSTEM, "-s --set", words=r"|\+.*", valued="-d -r --date -I?"),
@@ -142,7 +146,7 @@ _ROWS: Final[dict[str, Rule]] = {
     "source .": runners.sources,
     "cd pushd popd": runners.enters,
     "export declare typeset local readonly read mapfile readarray": runners.sets,
-    "test [ [[ let unset": runners.tests,
+    "test [ [[ let unset wait": runners.tests,
     "printf": runners.prints,
     # version control, interpreters, builders
     "git": git.git,
@@ -152,12 +156,14 @@ _ROWS: Final[dict[str, Rule]] = {
         "--version -v --help --test",
     ),
     "ruby perl php": interpreter("--|-[clwW]"),
+    "java": subcommands(Risk.UNKNOWN, {"-version --version": harmless}),
     "npx": runners.npx,
     "npm pnpm yarn bun": subcommands(
         Risk.NETWORK,
         {
             "run run-script test t start lint build typecheck check dev": own(runners.builds()),
             "ls list why help": harmless,
+            "-r --recursive": lambda call: call.reading.run([Word(call.name), *call.args]),
         },
     ),
     "uv poetry pipenv pdm hatch rye bundle": subcommands(Risk.NETWORK, {"run exec": runners.uv}),

@@ -45,16 +45,22 @@ _SETTERS: Final = (
 )
 # Variables by which programs find others, or are told what to run, and values that are harmless.
 _NAMES: Final = re.compile(
-    r"IFS|ENV|HOME|PWD|SHELL|PS\d|SHELLOPTS|LESS|TMPDIR|ZDOTDIR|CC|CXX|RUSTC|npm_config_.*|.*_proxy|"
+    r"IFS|ENV|HOME|PWD|SHELL|PS\d|SHELLOPTS|LESS|TMPDIR|ZDOTDIR|RUSTC|npm_config_.*|.*_proxy|"
+    r"(?:(?:HOST|BUILD|TARGET|CROSS)_?)?(?:AR|AS|CC|CPP|CXX|FC|LD|LEX|YACC|LINT|NM|RANLIB|STRIP|"
+    r"OBJCOPY|RM|CP|MV|LN|MKDIR|INSTALL|SED|AWK|TAR|GO|CARGO|NPM|CMAKE)|"
     r"(?:LD|DYLD|GIT|NPM|PIP|UV|GEM|DOCKER|SSH|GCC|JAVA|XDG|CARGO)_.*|"
-    r"(?:BASH|PYTHON|PERL|RUBY|MAKE)[A-Z0-9_]+|(?:.*_|INPUT|WGET|CURL)RC|"
+    r"(?:BASH|PYTHON|PERL|RUBY|MAKE)[A-Z0-9_]*|(?:.*_|INPUT|WGET|CURL)RC|"
     r"[A-Z0-9_]*(?:OPTIONS|OPTS?|FLAGS|PRELOAD|PATH|PAGER|EDITOR|VISUAL|BROWSER|COMMAND|CMD|"
-    r"WRAPPER|STARTUP|ASKPASS|PROXY|CONFIG|CONF|HOOKS?|LESSOPEN|LESSCLOSE)"
+    r"WRAPPER|LAUNCHER|RUNNER|LINKER|COMPILER|PROGRAM|EXECUTABLE|STARTUP|ASKPASS|"
+    r"PROXY|CONFIG|CONF|HOOKS?|LESSOPEN|LESSCLOSE)"
 )
 _PLAIN_VALUES: Final = re.compile(
     r"(?:GIT_|MAN)?PAGER=cat|GIT_(?:AUTHOR|COMMITTER)_(?:NAME|EMAIL|DATE)=.*|"
     r"PYTHON(?:UNBUFFERED|DONTWRITEBYTECODE|HASHSEED|WARNINGS|UTF8|IOENCODING)=.*|"
-    r"PYTHONPATH=[\w.\x03-][\w./-]*|IFS=[\s,:;|]*|GIT_TERMINAL_PROMPT=\d",
+    r"PYTHONPATH=[\w.\x03-][\w./-]*|IFS=[\s,:;|]*|GIT_TERMINAL_PROMPT=\d|"
+    r"(?:CMAKE_)?(?:C|CXX|CPP|LD)_?FLAGS=(?:\s*-(?:[OgWDIlLm]|std=|f(?!plugin|use-ld))[\w.+=/-]*)*|"
+    r"\w*(?:CC|CXX|COMPILER|LAUNCHER|WRAPPER|PYTHON|EXECUTABLE)="
+    r"(?:gcc|g\+\+|clang|clang\+\+|cc|c\+\+|s?ccache|python)[-\d.]*",
     re.DOTALL,
 )
 
@@ -100,19 +106,20 @@ class Values:
                         f"{name}: a value that is calculated with, and may be no number"
                     )
 
+    def check_subscript(self, word: Word, *, is_name: bool = False) -> None:
+        """Raise Unreadable for a command in a subscript; in a name's also for variables."""
+        name, _, rest = word.text.partition("[")
+        if "$(" in rest or "`" in rest:
+            raise Unreadable("a command in a subscript")
+        if is_name and name.lstrip("-").isidentifier():  # -p 'Sure [y/n]' is none
+            self.check(rest.partition("]")[0])
+
     def filled(self, word: Word) -> str:
         """Return the text of `word`, with a number for each variable that holds one."""
         found = _WITH_NAMES.fullmatch(word.raw)
         if not found or not all(map(self.is_number, _VARIABLE.findall(found[1]))):
             return word.text
         return _VARIABLE.sub("1", found[1])
-
-
-def check_subscript(word: Word) -> None:
-    """Raise Unreadable for a command in a subscript: arithmetic would run it."""
-    _, _, rest = word.text.partition("[")
-    if "$(" in rest or "`" in rest:
-        raise Unreadable("a command in a subscript")
 
 
 def tells_programs(name: str, value: str) -> bool:

@@ -165,6 +165,11 @@ def test_a_whole_output_can_be_read_under_its_name_but_not_written(site: Site) -
     assert stat.S_IMODE(where.spill_folder().parent.stat().st_mode) == 0o700
 
 
+def test_what_is_no_folder_is_no_project(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none is no folder; go to another one"):
+        BwrapExecutor(tmp_path / "none", os.environ)
+
+
 @pytest.mark.parametrize("folder", ["/", "/tmp", "/proc/self", "/sys/kernel", "/dev", "/var"])
 def test_a_folder_that_the_sandbox_replaces_is_no_project(folder: str) -> None:
     with pytest.raises(ConfigError, match=r"cannot be a project.*go to another folder"):
@@ -186,6 +191,19 @@ def test_what_is_mounted_on_tmp_never_lies_where_a_command_can_write(site: Site)
             )
         assert tree(victim) == {}
         assert site.project not in where.spill_folder().parents
+
+
+@pytest.mark.parametrize("folder", ["/proc", "/sys", "/dev", "/dev/shm", "/run", "/", "/var/tmp"])
+def test_every_folder_for_temporary_files_will_do(folder: str, site: Site) -> None:
+    where = site.executor({"TMPDIR": folder})
+    text, end = ran(where, f"echo x > /tmp/file; cat /tmp/file; ls -d {where.spill_folder()}")
+    assert (text, end) == (f"x\n{where.spill_folder()}\n", Exit(0))
+    can_be_used = os.access(folder, os.W_OK) and folder not in {"/proc", "/sys"}
+    assert where.spill_folder().parent.parent == Path(folder if can_be_used else "/tmp")
+
+
+def test_a_folder_of_temporary_files_that_takes_no_folder_is_not_the_last(tmp_path: Path) -> None:
+    assert base_for(tmp_path, {"TMPDIR": "/proc"}, ("/nowhere", "/var/tmp")) == Path("/var/tmp")
 
 
 def test_without_a_folder_for_temporary_files_there_is_no_sandbox() -> None:
@@ -239,6 +257,32 @@ def test_the_next_sandbox_removes_what_a_crash_has_left_and_nothing_else(site: S
     del one, other
     gc.collect()
     assert {path.name for path in base.iterdir()} == expected
+
+
+def test_what_a_command_has_left_in_tmp_goes_whatever_it_is(site: Site) -> None:
+    base = site.folder / "t"
+    (base / "bantam-sandbox-left" / "tmp" / "pkg" / "mod" / "x@1").mkdir(mode=0o700, parents=True)
+    (base / "bantam-sandbox-left").chmod(0o700)
+    deep = base / "bantam-sandbox-left" / "tmp" / "pkg"
+    (deep / "mod" / "x@1" / "file").touch()
+    (deep / "link").symlink_to(site.home)
+    (site.home / "file").touch()
+    site.home.chmod(0o500)
+    for folder in (deep / "mod" / "x@1", deep / "mod", deep):  # as Go's cache of modules is
+        folder.chmod(0o500 if folder != deep / "mod" else 0)
+    where = site.executor({"TMPDIR": str(base)})
+    text, end = ran(
+        where,
+        "mkdir -p /tmp/a/b && touch /tmp/a/b/c && chmod 500 /tmp/a/b && chmod 0 /tmp/a; cd /tmp; "
+        f'{PYTHON} -c \'import os; [(os.mkdir("d"), os.chdir("d")) for _ in range(1500)]\'',
+    )
+    assert end == Exit(0), text
+    assert list(base.iterdir()) == [where.spill_folder().parent]
+    del where
+    gc.collect()
+    assert tree(base) == {}
+    assert tree(site.home) == {"file": b""}
+    assert stat.S_IMODE(site.home.stat().st_mode) == 0o500
 
 
 # -- .git and the configuration ---------------------------------------------------------------
@@ -416,6 +460,28 @@ def test_repositories_are_looked_for_near_first_and_not_for_ever(tmp_path: Path)
     assert (near, others, are_all) == ("z/.git", ["a/b/.git", "a/b/c/.git"], True)
     assert repositories_in(tmp_path, 3) == ((tmp_path / "z" / ".git",), False)
     assert repositories_in(tmp_path, 1) == ((), False)
+    assert repositories_in(tmp_path, most_mounts=2) == ((tmp_path / "z" / ".git",), False)
+    assert repositories_in(tmp_path, most_mounts=5) == (found[:2], False)
+    assert repositories_in(tmp_path, most_mounts=7) == (found, True)
+
+
+def test_more_repositories_than_can_be_protected_are_no_obstacle(site: Site) -> None:
+    for number in range(3000):  # three arguments each, of nine thousand in all
+        (site.project / "more" / str(number) / ".git").mkdir(parents=True)
+    (site.project / "near" / ".git").mkdir(parents=True)
+    text, end = site.run("mv near elsewhere || echo x")
+    assert "or more git repositories than can be protected" in text
+    assert (text.splitlines()[-1], end) == ("x", Exit(0))
+
+
+def test_repositories_with_long_names_are_no_obstacle(site: Site) -> None:
+    for number in range(300):  # two megabytes of arguments
+        (site.project / "/".join("x" * 200 for _ in range(8)) / str(number) / ".git").mkdir(
+            parents=True
+        )
+    text, end = site.run("echo x")
+    assert "or more git repositories than can be protected" in text
+    assert (text.splitlines()[1:], end) == (["x"], Exit(0))
 
 
 def test_that_not_all_repositories_were_looked_for_is_told_once(tmp_path: Path) -> None:
@@ -424,8 +490,8 @@ def test_that_not_all_repositories_were_looked_for_is_told_once(tmp_path: Path) 
     where = BwrapExecutor(tmp_path, os.environ)
     where.check()
     text, _ = ran(where, "echo x")
-    assert text.startswith(f"[sandbox: the project has more than {MOST_FOLDERS} folders; ")
-    assert text.endswith("]\nx\n")
+    assert text.startswith(f"[sandbox: the project has more than {MOST_FOLDERS} folders, or ")
+    assert text.endswith("are not]\nx\n")
     assert ran(where, "echo x")[0] == "x\n"
 
 
@@ -665,6 +731,89 @@ def test_what_another_command_swaps_during_the_mounts_has_nothing_run(
     assert not (site.project / "ran").exists()
 
 
+SWAPPED_BETWEEN = {
+    "a link": "mv x old; ln -s ../../victim x",
+    "a link further up": "mv ../packages ../old; ln -s ../victim/packages ../packages",
+    "another folder": "mv x old; mkdir x",
+}
+
+
+@pytest.mark.parametrize("swap", SWAPPED_BETWEEN.values(), ids=SWAPPED_BETWEEN)
+def test_a_project_in_another_one_that_is_swapped_has_nothing_run(swap: str, site: Site) -> None:
+    mono, victim = site.project, site.folder / "victim"
+    inner = mono / "packages" / "x"
+    for folder in (inner, victim / "packages" / "x"):
+        folder.mkdir(parents=True)
+    inside = BwrapExecutor(inner, site.environ)
+    assert ran(inside, "echo x > file; cat file") == ("x\n", Exit(0))
+    path = inside.resolve("file")
+    assert ran(BwrapExecutor(mono, site.environ), f"cd packages; {swap}")[1] == Exit(0)
+    before = tree(site.folder)
+    for _ in range(2):
+        with pytest.raises(ToolError, match="project's folder was replaced meanwhile; nothing was"):
+            ran(inside, "echo x > file")
+    for writing in (True, False):
+        with (
+            pytest.raises(OutsideWorkspace, match="the project's folder was replaced meanwhile"),
+            way_to(path, inside.workspace, writing=writing),
+        ):
+            pass
+    assert tree(site.folder) == before
+
+
+@pytest.mark.parametrize("swap", [*SWAPPED_BETWEEN.values()][:2], ids=[*SWAPPED_BETWEEN][:2])
+def test_a_project_that_is_swapped_during_the_mounts_has_nothing_run(swap: str, site: Site) -> None:
+    victim, inner = site.folder / "victim", site.project / "packages" / "x"
+    inner.mkdir(parents=True)
+    for folder in (victim, victim / "packages" / "x"):
+        for name in PROTECTED:  # else bubblewrap does not find what it is to mount
+            (folder / name).mkdir(parents=True)
+    before = tree(victim)
+    swapping(site, f"cd packages; {swap}")
+    environ = {**site.environ, "PATH": f"{site.folder}/bin:{os.environ['PATH']}"}
+    where = BwrapExecutor(inner, environ)
+    with pytest.raises(ToolError, match="replaced while the sandbox was made; nothing was run"):
+        ran(where, "touch ran; touch ../../../victim/ran")
+    assert tree(victim) == before
+
+
+@pytest.mark.parametrize("name", ["tmp", "output", "."])
+@pytest.mark.parametrize("when", ["between", "during the mounts"])
+def test_a_folder_for_tmp_in_another_one_s_project_that_is_swapped_has_nothing_run(
+    when: str, name: str, site: Site
+) -> None:
+    victim, other = site.folder / "victim", site.folder / "other"
+    for folder in (victim / "tmp", victim / "output", other / "t"):
+        folder.mkdir(parents=True)
+    swapping(site, f"sh {site.folder}/swap")
+    (site.folder / "swap").touch()
+    where = site.executor(
+        {"PATH": f"{site.folder}/bin:{os.environ['PATH']}", "TMPDIR": str(other / "t")}
+    )
+    assert ran(where, "echo x > /tmp/file; cat /tmp/file") == ("x\n", Exit(0))
+    private = where.spill_folder().parent
+    target = victim if name == "." else victim / name
+    old = private / name
+    swap = f"mv {old.absolute()} {other}/old; ln -sr {target} {old.absolute()}"
+    before = tree(victim)
+    if when == "between":
+        assert ran(BwrapExecutor(other, site.environ), swap)[1] == Exit(0)
+        with pytest.raises(ToolError, match="replaced meanwhile; nothing was run"):
+            ran(where, "echo x > /tmp/file")
+        with pytest.raises(ToolError, match="replaced meanwhile; nothing was run"):
+            where.spill_folder()
+    else:
+        (site.folder / "swap").write_text(swap)
+        with pytest.raises(ToolError, match="replaced while the sandbox was made; nothing was run"):
+            ran(where, "echo x > /tmp/file")
+    shutil.rmtree(other / "t")
+    with pytest.raises(ToolError, match="removed or replaced meanwhile"):
+        where.spill_folder()
+    del where
+    gc.collect()
+    assert tree(victim) == before
+
+
 CHANGER = """
 import os, sys
 old, new, bwrap, *arguments = sys.argv[1:]
@@ -869,6 +1018,16 @@ GONE = {
     "BEARER": "x",
     "CREDS": "x",
     "SLACK_WEBHOOK_URL": "x",
+    **dict.fromkeys(
+        [
+            *("STRIPE_SK", "API_SK", "AZURE_STORAGE_SAS", "CURL_AUTH_HEADER", "SSH_KEYPASS"),
+            *("APIKEY", "AWS_ACCESS_KEY_ID", "KEYFILE", "PRIVATE_KEYS", "OPENAI_API_KEY2"),
+            *("DBPASSWORD", "PGPASSFILE", "PASSPHRASE", "DB_PASS_1", "PASSWD", "PASSWORDS"),
+            *("API_TOKENS", "TOKEN", "TOKEN_2", "APITOKEN", "SESSION_COOKIE", "MY_CRED"),
+            *("DOCKER_HOST", "DOCKER_AUTH_CONFIG", "PRIVATE"),
+        ],
+        "x",
+    ),
 }
 KEPT = {
     "LANG": "C.UTF-8",
@@ -884,6 +1043,14 @@ KEPT = {
     "KDE_FULL_SESSION": "x",
     "GIT_CONFIG_GLOBAL": "/dev/null",
     "AUTHOR": "me",
+    **dict.fromkeys(
+        [
+            *("TOKENIZERS_PARALLELISM", "MAX_TOKENS", "NUM_TOKENS", "OPENAI_MAX_OUTPUT_TOKENS"),
+            *("KEYMAP", "KEYBOARD", "XKB_KEYMAP", "HOTKEY", "MONKEYPATCH", "COMPASS_HOME"),
+            *("BYPASS", "PASSENGER_APP_ENV", "DOCKER_BUILDKIT", "GOPRIVATE", "COOKIECUTTER_CONFIG"),
+        ],
+        "x",
+    ),
 }
 
 
@@ -894,6 +1061,17 @@ def test_the_environment_holds_no_key_and_no_way_to_one(site: Site) -> None:
     assert names.isdisjoint(GONE)
     assert names >= {*KEPT, "PWD"}
     assert KEY not in text
+
+
+def test_a_key_that_is_a_part_of_what_every_program_needs_leaves_it(site: Site) -> None:
+    needed = {"LANG": "C.UTF-8.longer", "SHELL": "/bin/long-shell", "USER": "somebody-long"}
+    environ = {**needed, "OTHER": f"{site.home}"}
+    secrets = [str(site.home), os.environ["PATH"], str(site.project), *needed.values()]
+    where = site.executor(environ, secrets)
+    text, _ = ran(where, 'test "$PWD" -ef . && echo ${#HOME} ${#PATH} ${#LANG} ${#SHELL} ${#USER}')
+    values = str(site.home), os.environ["PATH"], *needed.values()
+    assert text.split() == [str(len(value)) for value in values]
+    assert ran(where, "echo ${OTHER-gone}")[0] == "gone\n"
 
 
 def test_no_process_of_the_host_is_seen(site: Site) -> None:
@@ -1040,9 +1218,12 @@ def test_a_sandbox_that_does_not_start_is_an_error_that_says_why(site: Site) -> 
         ConfigError, match=r"bwrap: No permissions\. .*user namespaces.*sandbox=off"
     ):
         site.executor(environ).check()
-    program_at(site.folder / "bin" / "bwrap", "exit 7")
-    with pytest.raises(ConfigError, match="does not start: 7"):
-        site.executor(environ).check()
+    for end, says in {"exit 7": "7", "echo Unknown option; exit 1": "Unknown option"}.items():
+        program_at(site.folder / "bin" / "bwrap", end)
+        with pytest.raises(
+            ConfigError, match=rf"start: {says}\. To do without, write sandbox=off$"
+        ):
+            site.executor(environ).check()
     assert tree(site.project) == {}
 
 

@@ -26,7 +26,7 @@ _FOLDER: Final = getattr(os, "O_PATH", 0) | getattr(os, "O_DIRECTORY", 0)
 _NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
 _NO_WAIT: Final = getattr(os, "O_NONBLOCK", 0)  # for the writer of a pipe, if there is one by now
 
-_Identity = tuple[int, int]
+Identity = tuple[int, int]  # device and inode
 
 
 class Folder:
@@ -36,7 +36,7 @@ class Folder:
     """
 
     def __init__(
-        self, path: Path, fd: int | None = None, protected: frozenset[_Identity] = frozenset()
+        self, path: Path, fd: int | None = None, protected: frozenset[Identity] = frozenset()
     ) -> None:
         self.path = path
         self._fd = fd
@@ -69,7 +69,7 @@ class Folder:
 
     def check(self, state: os.stat_result, name: str = "") -> None:
         """Raise OutsideWorkspace if the file `name` in it, in this `state`, is protected."""
-        if _identity(state) in self._protected:
+        if identity_of(state) in self._protected:
             raise OutsideWorkspace(_protected(self.path / name))
 
     def open(self, name: str, flags: int, mode: int = 0o777) -> int:
@@ -133,7 +133,8 @@ class Workspace:
     """The folder `root`; beneath it, no file can be written that is one of `protected()`.
 
     None can be read or written that is `hidden()`. `places`: those below the root, name by name,
-    that are protected even where there is nothing yet; `.git` is so everywhere.
+    that are protected even where there is nothing yet; `.git` is so everywhere. The root is the
+    folder that has this name now: another one that takes its place is none. Raises OSError.
     """
 
     def __init__(
@@ -143,7 +144,8 @@ class Workspace:
         hidden: Callable[[], Iterable[Path]],
         places: Iterable[tuple[str, ...]],
     ) -> None:
-        self._root = root
+        self.root = root
+        self._identity = identity_of(root.stat())
         self._protected = protected
         self._hidden = hidden
         self._places = [_folded(place) for place in places]
@@ -153,28 +155,42 @@ class Workspace:
 
         Raises OutsideWorkspace if it is not beneath the root, or has a protected name.
         """
-        if path == self._root:
+        if path == self.root:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if self._root not in path.parents:
+        if self.root not in path.parents:
             raise OutsideWorkspace(
                 f"{path} is outside the project; in the sandbox files are read and written only "
-                f"in {self._root}"
+                f"in {self.root}"
             )
-        names = path.relative_to(self._root).parts
+        names = path.relative_to(self.root).parts
         folded = _folded(names)
         is_protected = any(folded[: len(place)] == place for place in self._places)
         if writing and (".git" in folded or is_protected):
             raise OutsideWorkspace(_protected(path))
         return names
 
+    def open_root(self, flags: int) -> int:
+        """Return a descriptor of the root (open(2)).
+
+        Raises OSError, and OutsideWorkspace if another folder, or a link to one, has its name now.
+        """
+        fd = os.open(self.root, flags)
+        if identity_of(os.fstat(fd)) == self._identity:
+            return fd
+        os.close(fd)
+        raise OutsideWorkspace(
+            f"{self.root} is another folder now: the project's folder was replaced meanwhile; "
+            "nothing was run or changed. Put it back, or start Bantam again there"
+        )
+
     @contextmanager
     def way_to(self, path: Path, *, writing: bool) -> Iterator[tuple[Folder, list[str]]]:
         """Open the folders above `path`; see the function of that name. Raises OutsideWorkspace."""
         *names, _ = self.check(path, writing=writing)
         refused = {*self._hidden(), *(self._protected() if writing else ())}
-        fd = os.open(self._root, _FOLDER)
+        fd = self.open_root(_FOLDER)
         with ExitStack() as opened:
-            folder = opened.enter_context(Folder(self._root, fd, _identities(refused)))
+            folder = opened.enter_context(Folder(self.root, fd, _identities(refused)))
             for done, name in enumerate(names):
                 try:
                     folder = opened.enter_context(folder.child(name))
@@ -233,15 +249,16 @@ def _folded(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name.casefold() for name in names)
 
 
-def _identity(state: os.stat_result) -> _Identity:
+def identity_of(state: os.stat_result) -> Identity:
+    """Return what tells a file in this `state` from any other that is there."""
     return state.st_dev, state.st_ino
 
 
-def _identities(paths: Iterable[Path]) -> frozenset[_Identity]:
+def _identities(paths: Iterable[Path]) -> frozenset[Identity]:
     found = set()
     for path in paths:
         with suppress(FileNotFoundError):  # gone by now
-            found.add(_identity(path.lstat()))
+            found.add(identity_of(path.lstat()))
     return frozenset(found)
 
 

@@ -31,13 +31,13 @@ from bantam.tools.executors.hidden import cleaned, hidden_paths, own_places
 from bantam.tools.executors.local import LocalExecutor
 from bantam.tools.executors.mounts import Gate, Wanted
 from bantam.tools.executors.needs import (
-    HELP,
     bwrap_on,
     check_project,
+    help_for,
     is_replaced,
     supported_machine,
 )
-from bantam.tools.executors.private import base_for, private_folder
+from bantam.tools.executors.private import Private, base_for, private_folder
 from bantam.tools.executors.protection import (
     MOST_FOLDERS,
     PROTECTED,
@@ -61,8 +61,8 @@ _ENVIRONMENT: Final = {
 }
 _CHECK_S: Final = 60.0  # a hundred times what a start takes
 _NOT_ALL: Final = (
-    f"[sandbox: the project has more than {MOST_FOLDERS} folders; git repositories in those that "
-    "were not looked into are not protected]\n"
+    f"[sandbox: the project has more than {MOST_FOLDERS} folders, or more git repositories than "
+    "can be protected; those that are farthest down are not]\n"
 )
 
 
@@ -128,7 +128,7 @@ class BwrapExecutor:
         except (OSError, ToolError) as error:
             raise ConfigError(f"sandbox: {error}; write sandbox=off to do without") from None
         if codes != [0]:
-            raise ConfigError(f"sandbox: it does not start: {said or codes[0]}. {HELP}")
+            raise ConfigError(f"sandbox: it does not start: {said or codes[0]}. {help_for(said)}")
 
     def run(self, command: str, timeout: float, cancel: Cancel) -> Generator[str, None, Exit]:
         """Run `command` in a fresh shell and sandbox; see `tools.tool.Executor`."""
@@ -149,18 +149,22 @@ class BwrapExecutor:
         return real
 
     def spill_folder(self) -> Path:
-        """Return a folder for whole outputs, which commands can read under the same name."""
-        return self._private / "output"
+        """Return a folder for whole outputs, which commands can read under the same name.
+
+        Raises ToolError if another one stands in its place.
+        """
+        self._private.check()
+        return self._private.output
 
     @cached_property
-    def _private(self) -> Path:
+    def _private(self) -> Private:
         """A folder that nobody else can enter, with the sandbox's /tmp."""
-        folder = private_folder(self._base, self)
+        private = private_folder(self._base, self)
         # Bubblewrap would make them, and follow a link that a command has put in their place.
-        for mounted in (folder / "output", self._project):
+        for mounted in (private.output, self._project):
             for inside in _below_tmp(mounted):
-                (folder / "tmp" / inside).mkdir(exist_ok=True)
-        return folder
+                (private.tmp / inside).mkdir(exist_ok=True)
+        return private
 
     @cached_property
     def _nested(self) -> Repositories:
@@ -170,16 +174,12 @@ class BwrapExecutor:
     def _prefix(self, cancel: Cancel) -> Iterator[Prefix]:
         """Hold the places of what is protected, and give what stands before a command."""
         with ExitStack() as opened:
-            is_held = opened.enter_context(places_held(self._project, self._own, cancel))
+            is_held = opened.enter_context(places_held(self.workspace, self._own, cancel))
             filter_read = _pipe_with(seccomp.program(self._machine))
             opened.callback(os.close, filter_read)
             state = self._state()
             argv = (*self._arguments(filter_read, state, writable=is_held),)
-            wanted = self._wanted(state)
-            if wanted is None:
-                yield Prefix(argv, (filter_read,))
-                return
-            gate = Gate(wanted, cancel, opened)
+            gate = Gate(self._wanted(state), cancel, opened)
             yield Prefix((*argv, *gate.arguments), (filter_read, *gate.fds), gate.pass_through)
 
     def _state(self) -> _State:
@@ -226,7 +226,7 @@ class BwrapExecutor:
 
     def _temporary(self) -> dict[str, str]:
         """What is mounted on /tmp, and in it so that no link takes the place of what is there."""
-        top, inner = Path("/tmp"), self._private / "tmp"  # noqa: S108  # its own
+        top, inner = Path("/tmp"), self._private.tmp  # noqa: S108  # its own
         ways = (way for path in (self.spill_folder(), self._project) for way in _below_tmp(path))
         return {str(top / way): str(inner / way) for way in (Path(), *ways)}
 
@@ -241,14 +241,12 @@ class BwrapExecutor:
                     protected |= {path, *(gitdirs(path, project) if path.name == ".git" else ())}
         return protected
 
-    def _wanted(self, state: _State) -> Wanted | None:
-        """What must be mounted where a command may swap what leads there; None if it cannot.
+    def _wanted(self, state: _State) -> Wanted:
+        """What must be mounted, as what leads there may be swapped by a command of another Bantam.
 
-        A name of the project's own folder in which something is held cannot be swapped.
+        The project's own folder, too, and what is mounted on /tmp: they may lie in its project.
         """
         project, mounted = self._project, {*state.protected, *state.pins, *state.inside}
-        if all(path.parent == project and path.name in PROTECTED for path in mounted):
-            return None
         covers = frozenset(str(path) for path in state.inside if path.is_dir())
         itself = {str(path): str(path) for path in (self.spill_folder(), project, *mounted)}
         nothing = {str(path): "/dev/null" for path in state.inside}

@@ -166,20 +166,25 @@ _FOLDER_OF: Final = {
 _XDG: Final = {".config": "XDG_CONFIG_HOME", ".local/share": "XDG_DATA_HOME"}
 
 _SECRET_NAME: Final = re.compile(
-    # secrets, under the names that they have
-    r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|COOKIE|PRIVATE|AUTHORITY|AUTHORIZATION|AUTHTOK|BEARER"
-    r"|WEBHOOK|CONNECTION_STRING|(^|_)(AUTH|CREDS|JWT|PAT)$|_PWD$"
+    # secrets, under the names that they have; not a number of tokens, a keyboard, a way around
+    r"(?<!MON)(?<!HOT)KEY(?!BOARD|CODE|MAP|PAD|SYM|WORD)"
+    r"|TOKEN(?!I[SZ]|S)|^(?!(.*_)?(MAX|MIN|NUM|N)_).*TOKENS"
+    r"|(?<!BY)(?<!COM)PASS($|_|\d|CODE|FILE|PHRASE|WD|WORD)|SECRET|CREDENTIAL|COOKIE(?!CUTTER)"
+    r"|AUTHORITY|AUTHORIZATION|AUTHTOK|BEARER|WEBHOOK|CONNECTION_STRING|(^|_)PRIVATE(_|$)"
+    r"|(^|_)(AUTH(_HEADERS?)?|CREDS?|JWT|PAT|SAS|SK)$|_PWD$"
     # that of a password safe, not the desktop's or the terminal's
     r"|^(?!DESKTOP_|GNOME_|I?TERM_|KDE_|WT_|XDG_|ZELLIJ_).*_SESSION(_|$)"
     # git's configuration, a header with a token among it; all of it, as the parts are counted
     r"|^GIT_CONFIG_(COUNT|KEY_|PARAMETERS|VALUE_)"
     # ways to sockets and to programs that hold keys
-    r"|_SOCK(ET)?$|^DBUS_|^GPG_AGENT|^SSH_|^DOCKER_|^KUBE|^(WAYLAND_)?DISPLAY$|^XDG_RUNTIME_DIR$|^TMUX"
+    r"|_SOCK(ET)?$|^DBUS_|^GPG_AGENT|^SSH_|^DOCKER_(?!BUILDKIT$)|^KUBE|^(WAYLAND_)?DISPLAY$|^XDG_RUNTIME_DIR$|^TMUX"
     r"|^STY$|^VSCODE_|^GIT_ASKPASS$|^CONTAINER_HOST$",
     re.IGNORECASE,
 )
 # A name and perhaps a password before a host, as in the address of a database or a proxy.
 _WITH_PASSWORD: Final = re.compile(r"://[^/\s@]+@")
+# No key, whatever is a part of one: without them hardly anything runs.
+_NEEDED: Final = frozenset({"HOME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TMPDIR", "USER"})
 _SHORTEST: Final = 8  # characters; a known secret that is shorter is a word that stands anywhere
 
 
@@ -233,7 +238,10 @@ def cleaned(environ: Mapping[str, str], secrets: Iterable[str | None]) -> dict[s
     return {
         name: value
         for name, value in environ.items()
-        if not _SECRET_NAME.search(name)
-        and not _WITH_PASSWORD.search(value)
-        and not any(secret in value for secret in known)
+        if name in _NEEDED
+        or not (
+            _SECRET_NAME.search(name)
+            or _WITH_PASSWORD.search(value)
+            or any(secret in value for secret in known)
+        )
     }

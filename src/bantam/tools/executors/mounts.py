@@ -1,10 +1,10 @@
 """What bubblewrap has mounted, looked at from outside before the command runs.
 
 It mounts by name, and while it does so the command of another Bantam may swap a folder of the
-project for a link: then another folder would be mounted, or in another place. So where mounts lie
-deeper in a project, bubblewrap is held after the last of them, and each is held against what the
-kernel says: of which file system it shows which folder (proc(5), mountinfo). Nothing that could be
-swapped is looked at by name: a mount stays where it is.
+project for a link, or the project itself or the folder of the sandbox's /tmp, if they lie in its
+own: then another folder would be mounted, or in another place. So bubblewrap is held after the last
+mount, and each is held against what the kernel says: of which file system it shows which folder
+(proc(5), mountinfo). Nothing that could be swapped is looked at by name: a mount stays where it is.
 
 Held by an end of input: the last thing that bubblewrap has to do is to copy a file from a pipe. The
 pipe is full, so that there is room again once it has come that far; and it waits for the end.

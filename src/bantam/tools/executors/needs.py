@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,7 +14,9 @@ from bantam.tools.executors import seccomp
 # What the sandbox replaces: a project that holds one of these would undo it.
 _REPLACED: Final = ("/dev", "/proc", "/sys", "/run", "/tmp", "/var/tmp")  # noqa: S108  # names
 _WITHOUT_PROJECTS: Final = ("/dev", "/proc", "/sys")
-HELP: Final = (
+# What bubblewrap says where it may make no namespace, or nothing in it.
+_NOT_ALLOWED: Final = re.compile(r"namespace|[ug]id map|permi(ssion|tted)|RTM_", re.IGNORECASE)
+_HELP: Final = (
     "bubblewrap needs user namespaces: see the sysctls kernel.unprivileged_userns_clone=1, "
     "kernel.apparmor_restrict_unprivileged_userns=0 and user.max_user_namespaces; in a container "
     "they must be allowed from outside. Or write sandbox=off"
@@ -47,8 +50,15 @@ def bwrap_on(search_path: str, project: Path) -> str:
     )
 
 
+def help_for(said: str) -> str:
+    """Return what to do where bubblewrap has `said` this and ended."""
+    return _HELP if _NOT_ALLOWED.search(said) else "To do without, write sandbox=off"
+
+
 def check_project(project: Path, hidden: Iterable[Path]) -> None:
     """Raise ConfigError for a folder that cannot be a project in a sandbox."""
+    if not project.is_dir():
+        raise ConfigError(f"sandbox: {project} is no folder; go to another one")
     replaced = [path for path in _REPLACED if Path(path).is_relative_to(project)]
     if replaced or any(project.is_relative_to(path) for path in _WITHOUT_PROJECTS):
         raise ConfigError(

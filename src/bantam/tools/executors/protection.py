@@ -21,18 +21,24 @@ Refused: making what is missing by bubblewrap, which leaves an empty file there,
 
 import fcntl
 import os
+import stat
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from bantam.core.cancel import Cancel
 from bantam.core.errors import ConfigError, ToolError, why_of
-from bantam.tools.workspace import Folder
+from bantam.tools.workspace import Folder, Workspace
 
 PROTECTED: Final = (".git", ".bantam.cfg", "model.cfg")  # names in the project's folder
 MOST_FOLDERS: Final = 10_000  # looked into for repositories: from 0.2 s to 1 s, once
+# Bubblewrap takes 9000 arguments, three for a mount, and looks at all mounts with each: a thousand
+# need more than a second. The system takes two megabytes of arguments.
+MOST_MOUNTS: Final = 1000
+_MOST_CHARACTERS: Final = 250_000  # of their paths, each of which is given twice
 _LOCK_S: Final = 1.0  # another Bantam holds the lock for less than a millisecond
 _LOOK_S: Final = 0.01
 
@@ -40,22 +46,17 @@ Place = tuple[str, ...]  # the names from the project's folder down
 
 
 @contextmanager
-def places_held(project: Path, places: Iterable[Place], cancel: Cancel) -> Iterator[bool]:
+def places_held(workspace: Workspace, places: Iterable[Place], cancel: Cancel) -> Iterator[bool]:
     """Have something stand under each protected name and in `places`; say whether that is so.
 
-    Raises ToolError if the place cannot be protected.
+    Raises ToolError if the place cannot be protected, or is another one by now.
     """
-    for name in PROTECTED:
-        if (project / name).is_symlink():
-            raise ToolError(
-                f"{name} is a symbolic link, which the sandbox cannot protect from being replaced; "
-                "nothing was run. Put the file itself there, or write sandbox=off"
-            )
     try:
-        fd = os.open(project, os.O_RDONLY | os.O_DIRECTORY)
+        fd = workspace.open_root(os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
-        raise ToolError(f"cannot run in {project}: {why_of(error)}") from error
-    with Folder(project, fd) as folder:
+        raise ToolError(f"cannot run in {workspace.root}: {why_of(error)}") from error
+    with Folder(workspace.root, fd) as folder:
+        _refuse_links(folder)
         modes: dict[Place, int] = {(name,): 0o755 for name in PROTECTED}
         for place in places:
             modes |= {place[:depth]: 0o700 for depth in range(1, len(place) + 1)}
@@ -71,6 +72,16 @@ def places_held(project: Path, places: Iterable[Place], cancel: Cancel) -> Itera
                 for place in reversed(made):
                     with suppress(OSError), _above(folder, place) as above:  # it is the user's now
                         above.rmdir(place[-1])
+
+
+def _refuse_links(folder: Folder) -> None:
+    for name in PROTECTED:
+        state = folder.state(name)
+        if state and stat.S_ISLNK(state.st_mode):
+            raise ToolError(
+                f"{name} is a symbolic link, which the sandbox cannot protect from being replaced; "
+                "nothing was run. Put the file itself there, or write sandbox=off"
+            )
 
 
 def _lock(folder: int, cancel: Cancel) -> None:
@@ -130,15 +141,20 @@ def kept_for(path: str, project: Path) -> set[Path]:
 
 
 class Repositories(NamedTuple):
-    """The `.git` of repositories, nearest first; and whether each folder was looked into."""
+    """The `.git` of repositories, nearest first; and whether these are all that there are."""
 
     found: tuple[Path, ...]
     are_all: bool
 
 
-def repositories_in(project: Path, most_folders: int = MOST_FOLDERS) -> Repositories:
-    """Return the `.git` of each repository below `project`, in so many folders."""
-    found, folders = list[Path](), deque([str(project)])
+def repositories_in(
+    project: Path, most_folders: int = MOST_FOLDERS, most_mounts: int = MOST_MOUNTS
+) -> Repositories:
+    """Return the `.git` of each repository below `project`, in so many folders.
+
+    Nor more than can be protected by `most_mounts`.
+    """
+    found, folders, mounts = list[Path](), deque([str(project)]), set[Path]()
     for _ in range(most_folders):
         if not folders:
             break
@@ -150,7 +166,19 @@ def repositories_in(project: Path, most_folders: int = MOST_FOLDERS) -> Reposito
                         found.append(Path(entry.path))
                 elif entry.is_dir(follow_symlinks=False):
                     folders.append(entry.path)
+    for count, git in enumerate(found):
+        mounts |= _mounts_for(git, project)
+        if len(mounts) > most_mounts or sum(len(str(path)) for path in mounts) > _MOST_CHARACTERS:
+            return Repositories((*found[:count],), are_all=False)
     return Repositories((*found,), not folders)
+
+
+def _mounts_for(git: Path, project: Path) -> set[Path]:
+    """Return what is mounted on itself to protect `git`."""
+    mounts = set[Path]()
+    for path in (git, *gitdirs(git, project)):
+        mounts |= {path, *takewhile(project.__ne__, path.parents)}
+    return mounts
 
 
 def gitdirs(git: Path, project: Path) -> set[Path]:

@@ -23,7 +23,7 @@ from bantam.model.origins import Key, urls
 from bantam.model.transports import HTTPTransport, Transport
 from bantam.tools.executors.local import LocalExecutor
 from bantam.tools.files import diff_of, planned, write_tool
-from bantam.tools.shell import private_folder, shell_tool
+from bantam.tools.shell import shell_tool
 from bantam.tools.tool import Tool, Toolbox
 
 if TYPE_CHECKING:
@@ -190,9 +190,8 @@ def toolbox_for(
 
         return read_tool(executor, output_limit=config.tool_output_limit)
 
-    spill_folder = private_folder
-    if not isinstance(executor, LocalExecutor):
-        spill_folder = executor.spill_folder
+    # Each time: in the sandbox it is looked at before it is used.
+    spill_folder = None if isinstance(executor, LocalExecutor) else executor.spill_folder
     makers: dict[str, Callable[[], Tool]] = {
         "shell_exec": lambda: shell_tool(
             executor,

@@ -38,17 +38,17 @@ def shell_tool(
     *,
     timeout_s: float,
     output_limit: int,
-    spill_folder: Callable[[], Path] = private_folder,
+    spill_folder: Callable[[], Path] | None = None,
 ) -> Tool:
     """Return shell_exec, which runs one command in `executor` for at most `timeout_s`.
 
     The result is the output, its middle left out if it has more than `output_limit` characters,
     and `exit: N` as the last line. A command that failed is status `ok`, as `exit_code` says the
     rest; one that was killed at its time-out is an `error`. The head is yielded as it comes, and
-    at the end what is shown behind it. `spill_folder` makes the folder of whole outputs, once, when
-    it is first needed.
+    at the end what is shown behind it. `spill_folder` says where whole outputs go, each time that
+    one is needed; else a folder is made for them.
     """
-    folder = cache(spill_folder)
+    folder = spill_folder or cache(private_folder)
 
     def run(arguments: Mapping[str, Any], cancel: Cancel) -> Generator[str, None, Result]:
         command = _checked(arguments["command"])

@@ -316,20 +316,31 @@ def test_a_missing_folder_costs_the_file_and_not_the_result(tmp_path: Path) -> N
     assert "[100 characters left out; the whole could not be kept: No such file" in excerpt.text()
 
 
-def test_the_folder_is_made_once_and_only_when_needed(tmp_path: Path) -> None:
-    made: list[Path] = []
+def test_a_folder_is_asked_for_only_when_needed_and_each_time_as_it_may_be_swapped(
+    tmp_path: Path,
+) -> None:
+    asked: list[Path] = []
 
-    def make() -> Path:
-        made.append(tmp_path)
+    def folder() -> Path:
+        asked.append(tmp_path)
         return tmp_path
 
     executor = LocalExecutor(tmp_path, os.environ)
-    tool = shell_tool(executor, timeout_s=60, output_limit=100, spill_folder=make)
+    tool = shell_tool(executor, timeout_s=60, output_limit=100, spill_folder=folder)
     result_of(tool, "echo short")
-    assert not made
+    assert not asked
     result_of(tool, "seq 1000")
     result_of(tool, "seq 1000")
-    assert len(made) == 1
+    assert len(asked) == 2
+
+
+def test_without_one_a_folder_is_made_once(tmp_path: Path) -> None:
+    tool = shell_tool(LocalExecutor(tmp_path, os.environ), timeout_s=60, output_limit=100)
+    texts = [result_of(tool, "seq 1000").text for _ in range(2)]
+    files = [re.search(r"(/\S+)\]", text) for text in texts]
+    one, other = (Path(found[1]) for found in files if found)
+    assert one.parent == other.parent
+    assert one != other
 
 
 def test_the_private_folder_goes_when_the_program_ends() -> None:

@@ -166,6 +166,13 @@ def test_an_empty_name_is_no_beginning_of_one(home: Path) -> None:
         store_in(home).find("")
 
 
+def test_of_a_project_s_sessions_the_beginning_of_all_means_its_own(home: Path) -> None:
+    for name in ("4942", "4942-20261130-190802", "4942-before-compact", "77"):
+        put(home, f"{name}.json", "[]")
+    assert store_in(home).find("49") == "4942"
+    assert store_in(home).find("4942-b") == "4942-before-compact"
+
+
 def test_several_that_begin_so_are_listed_and_of_many_some(home: Path) -> None:
     for number in range(12):
         put(home, f"s{number:02}.json", "[]")

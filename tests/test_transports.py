@@ -666,8 +666,10 @@ def test_a_program_that_is_not_there_or_not_executable_is_a_wrong_configuration(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
     (tmp_path / "plain").write_text("#!/bin/sh\n")
-    with pytest.raises(ConfigError, match=f"endpoint=run://{name} -v names no program"):
+    with pytest.raises(ConfigError, match=f"endpoint=run://{name} -v names no program") as raised:
         run(name, "-v")
+    is_plain = name == "./plain"
+    assert ("it is not executable: chmod +x ./plain" in str(raised.value)) is is_plain
 
 
 def test_a_program_in_the_home_folder_is_that_of_the_home_folder(

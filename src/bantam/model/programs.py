@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from shlex import join, split
 from shutil import which
 from threading import Thread
@@ -46,6 +47,8 @@ class RunTransport:
         # Popen looks where `which` does.
         if not self._command or which(self._command[0]) is None:
             hint = "write run://PROGRAM, or run://./PROGRAM for one in this folder"
+            if self._command and "/" in self._command[0] and Path(self._command[0]).is_file():
+                hint = f"it is not executable: chmod +x {self._command[0]}"
             raise ConfigError(f"endpoint={endpoint} names no program that can be run; {hint}")
 
     def send(self, body: bytes) -> "RunExchange":

@@ -229,12 +229,16 @@ class Store:
     # -- all of them --------------------------------------------------------------------------
 
     def find(self, name: str) -> str:
-        """Return the id that is `name` or, alone, begins with it. Raises ConfigError."""
+        """Return the id that is `name`, or the one that begins with it. Raises ConfigError.
+
+        Of ids that begin with one of them that one is meant.
+        """
         if not name:
             raise ConfigError("the id of the session is empty")
         ids = self.ids()
         found = [name] if name in ids else [each for each in ids if each.startswith(name)]
-        if len(found) == 1:
+        # A project's own session begins all that it had before.
+        if found and all(each.startswith(found[0]) for each in found):
             return found[0]
         name = self._redaction.text(name)  # before it is cut
         if not found:

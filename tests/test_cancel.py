@@ -284,3 +284,24 @@ class StoppedBySignal(SimpleQueue[Any]):
         del how, more
         self._cancel.set()
         raise Empty
+
+
+class SignalledMeanwhile(SimpleQueue[Any]):
+    """A queue in whose `get` a signal wants ticks."""
+
+    def __init__(self, cancel: Cancel) -> None:
+        self._cancel = cancel
+
+    def get(self, *how: Any, **more: Any) -> Any:
+        self._cancel.tick_soon()
+        return super().get(*how, **more)
+
+
+def test_a_signal_may_have_ticks_called_before_what_has_come_is_taken() -> None:
+    told: list[str] = []
+    cancel, inbox = Cancel(), inbox_of()
+    inbox.queue = SignalledMeanwhile(cancel)
+    inbox.put("a")
+    cancel.ticks.append(lambda: told.append("tick"))
+    told.append(cancel.get(inbox))
+    assert told == ["tick", "tick", "a"]

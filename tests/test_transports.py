@@ -394,7 +394,8 @@ FLOOD: Final = Reply(lazy=lambda: repeat(delta(content="word ")))
         replace(OK, hold=True),
         replace(OK, stall_after=0),
         replace(OK, stall_after=300),
-        replace(OK, stall_after=300, trickle=True),
+        # Behind a whole event: a comment within one would be part of it.
+        replace(OK, stall_after=OK.body.index(b"\n\n", 300) + 2, trickle=True),
         replace(OK, stall_after=300, framing="length"),
         raw(b'{"error": "x"}', status=503, framing="length", stall_after=3),
     ],

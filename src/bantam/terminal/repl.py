@@ -168,6 +168,9 @@ class _Prompt:
 
     def _hear_return(self, *_: object) -> None:
         self._went_on = True
+        # The signal may come a moment later than the process goes on, and the next words before
+        # a tick would be due.
+        self._interrupts.current.tick_soon()
 
     def _aside(self, command: str, cancel: Cancel) -> None:
         if not command:

@@ -229,10 +229,7 @@ class Store:
     # -- all of them --------------------------------------------------------------------------
 
     def find(self, name: str) -> str:
-        """Return the id that is `name`, or the one that begins with it. Raises ConfigError.
-
-        Of ids that begin with one of them that one is meant.
-        """
+        """Return the id that is `name`, or the one that begins with it. Raises ConfigError."""
         if not name:
             raise ConfigError("the id of the session is empty")
         ids = self.ids()

@@ -139,8 +139,15 @@ class Cancel:
                 tick()
 
     def tick_soon(self) -> None:
-        """Let the ticks be called before anything more is taken. Safe in a signal handler."""
+        """Let the ticks be called before anything more is taken. Safe in a signal handler.
+
+        It wakes whoever waits, too: CPython's `SimpleQueue.get` waits for ever where a signal comes
+        behind its time-out, as after a stop.
+        """
         self._due = 0.0
+        waiting = self._waiting
+        if waiting is not None:
+            waiting.put(_WAKE)
 
     def sleep(self, seconds: float) -> None:
         """Wait `seconds`. Raises Interrupted at once when cancelled."""

@@ -15,11 +15,11 @@ import signal
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any, Final, NamedTuple, Protocol
 
 from bantam.core.cancel import Cancel
@@ -75,7 +75,7 @@ def run_command(
     hear the signals that end a run; SIGTERM and SIGHUP end the command and all it started. Raises
     ConfigError if the system cannot take it, Interrupted if the run was cancelled before.
     """
-    news: SimpleQueue[int | None] = SimpleQueue()  # signals, and None: it has exited
+    news = _News()
     listen(lambda number, _: news.put(number))
     cancel.check()
     place = place or (_Apart() if _foreground() is None else _Beside())
@@ -103,17 +103,39 @@ def _argv(command: bytes) -> list[str | bytes]:
     return [shell_on(os.environ.get("PATH", os.defpath)), *options, command]
 
 
-def _tell_exit(process: "subprocess.Popen[bytes]", news: "SimpleQueue[int | None]") -> None:
+class _News:
+    """Signals, and None: the command has exited. `put` is safe in a signal handler.
+
+    Not a SimpleQueue, whose `get` waits for ever where a signal comes behind its time-out, as the
+    one does that tells of the end of a stop.
+    """
+
+    def __init__(self) -> None:
+        self._items: deque[int | None] = deque()
+        self._is_there = Lock()
+        self._is_there.acquire()
+
+    def put(self, item: int | None) -> None:
+        self._items.append(item)
+        with suppress(RuntimeError):  # it is released already
+            self._is_there.release()
+
+    def get(self, timeout: float) -> int | None:
+        """Return the next item. Raises IndexError if none comes in time."""
+        if not self._items:
+            self._is_there.acquire(timeout=timeout)
+        return self._items.popleft()
+
+
+def _tell_exit(process: "subprocess.Popen[bytes]", news: _News) -> None:
     has_exited(process, wait=True)
     news.put(None)
 
 
-def _next(
-    news: "SimpleQueue[int | None]", process: "subprocess.Popen[bytes]", place: Place
-) -> int | None:
+def _next(news: _News, process: "subprocess.Popen[bytes]", place: Place) -> int | None:
     while True:
-        with suppress(Empty):
-            return news.get(timeout=_SLICE_S)
+        with suppress(IndexError):
+            return news.get(_SLICE_S)
         place.look(process)
 
 
@@ -190,14 +212,17 @@ def end_all(process: "subprocess.Popen[bytes]", marker: str) -> None:
     Their session is Bantam's own, so it does not show what belongs to the command.
     """
     left = _family(process, marker)
-    _send(left, signal.SIGTERM, signal.SIGCONT)
+    # Stopped first: a shell would go on behind a child that has ended before it.
+    for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGCONT):
+        _send(left, number)
     deadline = time.monotonic() + _GRACE_S
     while left and time.monotonic() < deadline:
         time.sleep(_LOOK_S)
         left = _family(process, marker)
     deadline = time.monotonic() + _KILL_S
     while left and time.monotonic() < deadline:
-        _send(left, signal.SIGKILL)
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            _send(left, number)
         time.sleep(_LOOK_S)
         left = _family(process, marker)
 

@@ -90,7 +90,7 @@ def _status(arguments: list[str], interrupts: "Interrupts") -> int:
         return _output_failed(error, interrupts.current)
     except BantamError as error:
         return _failed(error, arguments, interrupts.current)
-    except Exception as bug:  # noqa: BLE001  --json promises its last line, whatever happens
+    except Exception as bug:  # noqa: BLE001  # --json promises its last line, whatever happens
         import traceback
 
         from bantam.terminal.keys import without_keys

@@ -124,8 +124,8 @@ def _agents_files(working_directory: Path) -> tuple[Path, list[Path]]:
     """Return the git root, or the folder itself, and the AGENTS.md files down from there."""
     folders = [working_directory, *working_directory.parents]
     # os.path, not Path, which raises where it has no right to look.
-    has_git = [os.path.exists(folder / ".git") for folder in folders]  # noqa: PTH110  said above
+    has_git = [os.path.exists(folder / ".git") for folder in folders]  # noqa: PTH110  # Path raises at no access
     depth = has_git.index(True) if True in has_git else 0
     paths = [folder / AGENTS_FILE for folder in reversed(folders[: depth + 1])]
     # Regular files alone: a FIFO of that name would block for ever.
-    return folders[depth], [path for path in paths if os.path.isfile(path)]  # noqa: PTH113  Path raises
+    return folders[depth], [path for path in paths if os.path.isfile(path)]  # noqa: PTH113  # Path raises at no access

@@ -171,7 +171,7 @@ class _Run:
     def _is_elsewhere(self, call: ToolCall) -> bool:
         """Whether the call is about a file outside of the folder that this is run in."""
         path = (parsed_arguments(call.arguments) or {}).get("path", "")
-        file = Path(os.path.realpath(self._folder / os.path.expanduser(path)))  # noqa: PTH111  ~nobody stays
+        file = Path(os.path.realpath(self._folder / os.path.expanduser(path)))  # noqa: PTH111  # ~nobody stays
         return not file.is_relative_to(os.path.realpath(self._folder))
 
     def _is_over(self) -> bool:

@@ -26,7 +26,7 @@ class Surroundings:
         except OSError as error:
             what = "the working directory cannot be used"
             raise ConfigError(f"{what}: {error.strerror}; go to another folder") from None
-        return cls(here, dict(os.environ), date.today())  # noqa: DTZ011  the user's day
+        return cls(here, dict(os.environ), date.today())  # noqa: DTZ011  # the user's day
 
 
 def secrets_of(config: Config, environ: Mapping[str, str]) -> tuple[str | None, ...]:

@@ -65,9 +65,9 @@ def _program_files(endpoint: str, cwd: Path) -> list[str]:
 
     program = program_of(endpoint, str(cwd.absolute()))
     words = split(program.command) if program else []
-    paths = [os.path.join(cwd.absolute(), word) for word in words]  # noqa: PTH118  text
+    paths = [os.path.join(cwd.absolute(), word) for word in words]  # noqa: PTH118  # text
     # Python runs a folder, too, if there is such a file in it. No Path: a word may be too long.
-    runs = [os.path.isfile(path) or os.path.isfile(f"{path}/__main__.py") for path in paths]  # noqa: PTH113
+    runs = [os.path.isfile(path) or os.path.isfile(f"{path}/__main__.py") for path in paths]  # noqa: PTH113  # text
     return [*compress(paths, runs)]
 
 

@@ -141,7 +141,7 @@ class Client:
                 continue
             attempt += 1
             now = datetime.now(UTC)
-            wait = wait_s(failure, attempt, random.random(), now)  # noqa: S311  spreads waits
+            wait = wait_s(failure, attempt, random.random(), now)  # noqa: S311  # spreads waits
             if wait is None:
                 raise error_for(failure, self._transport.url, attempt, now)
             self._check_budget()  # before a wait for nothing

@@ -178,13 +178,13 @@ def program_of(endpoint: str, folder: str) -> Program | None:
     scheme, _, rest = endpoint.partition("://")
     try:
         is_program = scheme.lower() == "run"
-        words = command_of(endpoint) if is_program else [os.path.expanduser(rest)]  # noqa: PTH111  Path raises at ~nobody
+        words = command_of(endpoint) if is_program else [os.path.expanduser(rest)]  # noqa: PTH111  # Path raises at ~nobody
     except ConfigError:
         return None
     found = which(words[0]) if is_program and words else None
     if is_program and found is None:
         return None
-    path = os.path.join(folder, found or words[0])  # noqa: PTH118  `..` behind a link stays
+    path = os.path.join(folder, found or words[0])  # noqa: PTH118  # `..` behind a link stays
     path, target = os.path.normpath(path), os.path.realpath(path)
     means = [scheme.lower(), folder, path, target, *words[1:]]
     return Program(
@@ -204,9 +204,9 @@ def _digest(means: list[str], files: list[str]) -> str | None:
     digest = hashlib.sha256(json.dumps(means).encode())
     left = _MOST_HASHED_BYTES
     for name in files:
-        if os.path.isdir(name):  # noqa: PTH112  as below
+        if os.path.isdir(name):  # noqa: PTH112  # no Path: it may hold a NUL
             return None
-        if not os.path.isfile(name):  # noqa: PTH113  no Path: it may hold a NUL, or be too long
+        if not os.path.isfile(name):  # noqa: PTH113  # no Path: it may hold a NUL, or be too long
             digest.update(b"-")
             continue
         try:
@@ -223,7 +223,7 @@ def _digest(means: list[str], files: list[str]) -> str | None:
 def _hashed(name: str, most: int) -> tuple[bytes, int]:
     """Return the SHA-256 of a file, and its size; of a larger one than `most`, of its beginning."""
     digest, size = hashlib.sha256(), 0
-    with open(name, "rb", buffering=0) as file:  # noqa: PTH123  it is text, as `isfile` has it
+    with open(name, "rb", buffering=0) as file:  # noqa: PTH123  # it is text, as `isfile` has it
         while size <= most and (part := file.read(1 << 20)):
             digest.update(part)
             size += len(part)

@@ -128,4 +128,4 @@ def tls_context(
 
 
 def _has_hashes(folder: str) -> bool:
-    return any(iglob("????????.0", root_dir=folder))  # noqa: PTH207  Path.glob raises at no access
+    return any(iglob("????????.0", root_dir=folder))  # noqa: PTH207  # Path.glob raises at no access

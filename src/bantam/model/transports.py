@@ -101,7 +101,7 @@ class HTTPTransport:
                     # Neither .netrc nor anything else that httpx would read by itself.
                     trust_env=False,
                     proxy=self._proxy,
-                    timeout=None,  # noqa: S113  the turn watches: it knows data from keep-alives
+                    timeout=None,  # noqa: S113  # the turn watches: it knows data from keep-alives
                     # A tool may run for longer than any keep-alive time.
                     limits=httpx.Limits(keepalive_expiry=None),
                     follow_redirects=False,
@@ -153,7 +153,7 @@ class HTTPExchange:
     def _run(self, method: str, body: bytes | None) -> None:
         try:
             self._exchange(method, body)
-        except Exception as error:  # noqa: BLE001  the turn would wait for ever if it never heard
+        except Exception as error:  # noqa: BLE001  # the turn would wait for ever if it never heard
             self.inbox.put(network_failure(error, self._transport.place))
 
     def _exchange(self, method: str, body: bytes | None) -> None:

@@ -292,7 +292,7 @@ def _processes() -> Iterator[_Process]:
 def _foreground() -> int | None:
     """Return the process group that the terminal's keyboard sends signals to, None without one."""
     try:
-        with open("/dev/tty", "rb", buffering=0) as terminal:  # noqa: PTH123  not a path's content
+        with open("/dev/tty", "rb", buffering=0) as terminal:  # noqa: PTH123  # not a path's content
             return os.tcgetpgrp(terminal.fileno())
     except OSError:
         return None

@@ -56,9 +56,9 @@ def _words(before: str, words_after: WordsAfter) -> Iterator[Candidate]:
 def _paths(path: re.Match[str], folder: str) -> Iterator[Candidate]:
     quoted, plain = path.groups()
     parent, begun = os.path.split(plain if quoted is None else quoted)
-    parent_now = os.path.join(folder, os.path.expanduser(parent))  # noqa: PTH111, PTH118  names are text here
+    parent_now = os.path.join(folder, os.path.expanduser(parent))  # noqa: PTH111, PTH118  # names are text here
     for name in _names(parent_now, begun):
-        found = os.path.join(parent, name)  # noqa: PTH118  names are text here
+        found = os.path.join(parent, name)  # noqa: PTH118  # names are text here
         text = found
         if found.split() != [found] or quoted is not None:
             # A folder's name goes on.

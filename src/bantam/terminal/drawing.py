@@ -104,7 +104,7 @@ def wraps_anew(environ: Mapping[str, str]) -> bool:
 class Rewrapped(Renderer):
     """Draws on a terminal that wraps its rows anew when it gets another size."""
 
-    def erase(self, leave_alternate_screen: bool = True) -> None:  # noqa: FBT001, FBT002  the base's
+    def erase(self, leave_alternate_screen: bool = True) -> None:  # noqa: FBT001, FBT002  # the base has it so
         """Erase what was drawn, wherever it has come to be."""
         columns = self.output.get_size().columns
         if self._last_screen is not None and self._last_size != self.output.get_size():

@@ -75,7 +75,7 @@ class Editor:
         self._ahead = TypeAhead(stdin.fileno(), stdout)
         self._cancel = Cancel()  # of what is done now
         # What a terminal sends is UTF-8, whatever PYTHONIOENCODING says of pipes.
-        keys = open(stdin.fileno(), encoding="utf-8", closefd=False)  # noqa: SIM115  open as long as stdin
+        keys = open(stdin.fileno(), encoding="utf-8", closefd=False)  # noqa: SIM115  # open as long as stdin
         self._input = Keyboard(keys)
         output = Vt100_Output.from_pty(stdout, term=environ.get("TERM"))
         output.enable_cpr = False
@@ -207,7 +207,7 @@ def _watch(app: "Application[str]", cancel: Cancel) -> None:
             app.output.bell()
 
     async def wait() -> None:
-        while not cancel.is_set:  # noqa: ASYNC110  what a signal handler sets is no asyncio.Event
+        while not cancel.is_set:  # noqa: ASYNC110  # what a signal handler sets is no asyncio.Event
             await asyncio.sleep(_SLICE_S)
         cancel.check()
 

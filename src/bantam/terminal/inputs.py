@@ -62,7 +62,7 @@ class PlainLines:
         self._held = b""
         Thread(target=self._read_when_wanted, daemon=True).start()
 
-    def read(self, prompt: str, cancel: Cancel, default: str = "") -> str | None:  # noqa: ARG002  a terminal that can only print cannot hold it
+    def read(self, prompt: str, cancel: Cancel, default: str = "") -> str | None:  # noqa: ARG002  # a terminal that can only print cannot hold it
         """Return the next line, without its end; what is not UTF-8 is U+FFFD.
 
         Raises ConfigError for what cannot be read, Interrupted at once when cancelled.

@@ -34,12 +34,12 @@ def read_config(name: str) -> bytes | None:
                 raise _unfit(name, "it is not a regular file")
             text = file.read(_CONFIG_BYTES + 1)
     except FileNotFoundError:
-        if os.path.islink(name):  # noqa: PTH114  names are text here
+        if os.path.islink(name):  # noqa: PTH114  # names are text here
             raise _unfit(name, "it is a link to nothing") from None
         return None
     except IsADirectoryError as error:
         with suppress(OSError):
-            if not os.listdir(name):  # noqa: PTH208  it holds the name while a sandbox is there
+            if not os.listdir(name):  # noqa: PTH208  # it holds the name while a sandbox is there
                 return None
         raise _unfit(name, error.strerror) from None
     except OSError as error:

@@ -126,7 +126,7 @@ def replay(options: Options, cancel: Cancel) -> int:
     if not has_answer(stored.conversation.messages):
         raise BantamError(f"the session {options.replay} holds no answer that could be given again")
     os.chdir(_stage(new_folder("replay"), stored.about.project))
-    folder = os.getcwd()  # noqa: PTH109  text; and links followed, as commands will say it
+    folder = os.getcwd()  # noqa: PTH109  # text; and links followed, as commands will say it
     complain(f"running its commands again, for real, in {folder}")
     home = surroundings.environ.get("HOME", "")
     messages = relocated(stored.conversation.messages, stored.about.project, folder, home)

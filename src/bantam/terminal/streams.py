@@ -26,7 +26,7 @@ class OutputFailed(Exception):
 
 def open_streams(interrupts: Interrupts) -> None:
     """Make the standard streams usable: also those that the parent closed (`>&-`)."""
-    sys.stdin = sys.stdin or open(os.devnull)  # noqa: PTH123, SIM115  open for the process's life
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: PTH123, SIM115  # open for the process's life
     sys.stdout = _patient(sys.stdout, interrupts, "utf-8", "replace")
     encoding = sys.stderr.encoding if sys.stderr else "utf-8"
     sys.stderr = _patient(sys.stderr, interrupts, encoding, "backslashreplace")

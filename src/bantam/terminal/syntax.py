@@ -92,7 +92,7 @@ def _lexer(language: str) -> Any:
     from pygments.lexers import (  # type: ignore[import-untyped]  # it has no types
         get_lexer_by_name,
     )
-    from pygments.util import ClassNotFound  # type: ignore[import-untyped]  # likewise
+    from pygments.util import ClassNotFound  # type: ignore[import-untyped]  # it has no types
 
     try:
         return get_lexer_by_name(language, stripnl=False, ensurenl=False)
@@ -101,7 +101,7 @@ def _lexer(language: str) -> Any:
 
 
 def _table(lexer: Any) -> dict[str, Any] | None:
-    from pygments.lexer import RegexLexer  # type: ignore[import-untyped]  # likewise
+    from pygments.lexer import RegexLexer  # type: ignore[import-untyped]  # it has no types
 
     own_loop = getattr(type(lexer), "get_tokens_unprocessed", None)
     is_usual = own_loop is RegexLexer.get_tokens_unprocessed

@@ -170,7 +170,7 @@ def _replace(splice: Splice, folder: Folder, cancel: Cancel, recorder: _Recorder
         cancel.check()
         _check_unchanged(splice, folder)
         folder.replace(name, by=temporary)
-    except BaseException:  # as above
+    except BaseException:  # Ctrl+C included: no half file stays
         with suppress(OSError):  # the first error is the one to tell
             folder.unlink(temporary)
         raise

@@ -62,7 +62,7 @@ class Folder:
         folder = Folder(self.path / name, fd, self._protected)
         try:
             folder.check(os.fstat(fd))
-        except BaseException:
+        except BaseException:  # Ctrl+C included: nobody else knows the descriptor yet
             os.close(fd)
             raise
         return folder
@@ -79,7 +79,7 @@ class Folder:
         fd = os.open(name, flags | _NO_LINK | _NO_WAIT, mode, dir_fd=self._fd)
         try:
             self.check(os.fstat(fd), name)
-        except BaseException:
+        except BaseException:  # Ctrl+C included: nobody else knows the descriptor yet
             os.close(fd)
             raise
         return fd

@@ -190,7 +190,7 @@ def split(call: Call, valued: str = "") -> tuple[Options, list[Word]]:
                 options += found
                 if not wants_value:
                     break
-                word = next(words, Word(""))  # noqa: PLW2901  # as said
+                word = next(words, Word(""))  # noqa: PLW2901  # the option's value is read
                 if word.splits:
                     raise Unreadable(f"{word.raw} may be several words")
                 options[-1] = options[-1][0], word

@@ -80,7 +80,7 @@ class Dollar:
     def encode(
         self,
         messages: Sequence[Message],
-        tools: Tools,  # noqa: ARG002  the shell is its one tool
+        tools: Tools,  # noqa: ARG002  # the shell is its one tool
         start: int = 0,
     ) -> dict[str, Any]:
         """Return the body's `messages` for a repaired conversation."""
@@ -96,7 +96,7 @@ class Dollar:
         self,
         answer: Answer,
         history: Sequence[Message],
-        tools: Tools,  # noqa: ARG002  the shell is its one tool
+        tools: Tools,  # noqa: ARG002  # the shell is its one tool
     ) -> Answer:
         """Return `answer` with its command as a call, or with what is wrong with it.
 

@@ -218,7 +218,7 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[str]:
 def own_places(environ: Mapping[str, str]) -> list[str]:
     """Return the absolute paths of what Bantam remembers, whether it is there or not."""
     named = environ.get("BANTAM_HOME")
-    homes = [os.path.join(home, name) for home in _homes(environ) for name in _OWN]  # noqa: PTH118
+    homes = [os.path.join(home, name) for home in _homes(environ) for name in _OWN]  # noqa: PTH118  # text
     return [*([os.path.abspath(named)] if named else []), *homes]  # noqa: PTH100  # text
 
 

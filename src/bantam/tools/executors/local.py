@@ -94,7 +94,7 @@ class LocalExecutor:
         if path.partition("/")[0] == "~":
             return Path(self._home() + path[1:])
         # Not Path.expanduser: it raises where the shell leaves ~nobody as it stands.
-        return self.cwd / os.path.expanduser(path)  # noqa: PTH111  # as said above
+        return self.cwd / os.path.expanduser(path)  # noqa: PTH111  # Path raises at ~nobody
 
     def _home(self) -> str:
         """Return the environment's HOME if it is an absolute path, else what the system knows."""

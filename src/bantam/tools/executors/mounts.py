@@ -41,7 +41,7 @@ class Mount(NamedTuple):
     def below(self, name: str) -> "Mount":
         """Return what is seen under the relative path `name` in it."""
         # Not Path: it keeps a `.` apart from nothing, and normpath two slashes at the beginning.
-        return Mount(self.device, os.path.normpath(os.path.join(self.root, name)))  # noqa: PTH118
+        return Mount(self.device, os.path.normpath(os.path.join(self.root, name)))  # noqa: PTH118  # text
 
 
 class Wanted(NamedTuple):

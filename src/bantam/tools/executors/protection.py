@@ -128,7 +128,7 @@ def kept_for(path: str, project: Path) -> set[Path]:
     for name in Path(path).parts[1:]:
         here = real / name
         # Not Path: it raises where it has no right to look.
-        if os.path.islink(here) and (real == project or project in real.parents):  # noqa: PTH114
+        if os.path.islink(here) and (real == project or project in real.parents):  # noqa: PTH114  # Path raises at no access
             if real == project:
                 raise ConfigError(
                     f"sandbox: {here} is a symbolic link in the project's folder, which cannot be "

@@ -55,7 +55,7 @@ def started(
             bufsize=0,
             start_new_session=True,
             pass_fds=prefix.fds,
-            preexec_fn=_hear_of_children if _is_deaf() else None,  # noqa: PLW1509  it calls nothing
+            preexec_fn=_hear_of_children if _is_deaf() else None,  # noqa: PLW1509  # it calls nothing
         )
     except OSError as error:
         if error.errno == errno.E2BIG:
@@ -69,7 +69,7 @@ def started(
     if prefix.check is not None:
         try:
             prefix.check()
-        except BaseException:
+        except BaseException:  # Ctrl+C included: nobody else would end it
             # What it has started is in its group until it runs the shell.
             with suppress(ProcessLookupError):  # a host that ignores SIGCHLD has no dead children
                 os.killpg(process.pid, signal.SIGKILL)

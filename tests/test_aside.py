@@ -320,6 +320,25 @@ def test_a_command_that_reads_in_the_background_waits_for_fg(shell: str, tmp_pat
         leave_all(one)
 
 
+@every_shell
+def test_a_stop_that_meets_bantam_alone_is_undone_by_fg(shell: str, tmp_path: Path) -> None:
+    waits = "until test -e enough; do sleep 0.02; done"
+    with prompt_of(shell, tmp_path) as (one, _):
+        one.type(f"!echo be''gun; {waits}; read -r word; echo got $word\r")
+        one.shows("begun")
+        os.kill(bantam_in(tmp_path), signal.SIGSTOP)
+        one.until(lambda: one.lines[-1] == "$")
+        (tmp_path / "enough").touch()
+        one.type("echo mi''ne\r")
+        one.until(lambda: one.lines[-2:] == ["mine", "$"])
+        one.type("fg\r")
+        one.until(lambda: one.lines[-1] == "sh b")
+        one.type("its\r")
+        one.shows("got its")
+        one.until(lambda: one.lines[-1] == ">")
+        leave_all(one)
+
+
 def is_stopped(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 

@@ -98,7 +98,7 @@ class Editor:
         self._prompt_style = "bold" if color else ""
         self._lines.app.after_render += _once(on_prompt)
 
-    def read(self, prompt: str, cancel: Cancel, default: str = "") -> str | None:
+    def read(self, prompt: str, cancel: Cancel) -> str | None:
         """Return the next input, None to leave.
 
         Raises Interrupted at once when cancelled, OutputFailed when the terminal is gone.
@@ -113,7 +113,7 @@ class Editor:
         self._indent = get_cwidth(prompt)
         typed = self._input.keys_of(self._ahead.take())
         store_typeahead(self._input, [*edits(typed, self._lines.editing_mode)])
-        return self._read(self._lines, [(self._prompt_style, prompt)], default, cancel)
+        return self._read(self._lines, [(self._prompt_style, prompt)], cancel)
 
     def ask(self, question: str, cancel: Cancel) -> str | None:
         """Return the answer, None for Ctrl+C and Ctrl+D; what was typed before is none.
@@ -129,7 +129,7 @@ class Editor:
             input=self._input,
             output=self._lines.output,
         )
-        return self._read(answers, [("", question)], "", cancel)
+        return self._read(answers, [("", question)], cancel)
 
     @contextmanager
     def typing_ahead(self) -> Iterator[None]:
@@ -146,11 +146,7 @@ class Editor:
                 ticks.remove(self._ahead.drain)
 
     def _read(
-        self,
-        session: "PromptSession[str]",
-        prompt: StyleAndTextTuples,
-        default: str,
-        cancel: Cancel,
+        self, session: "PromptSession[str]", prompt: StyleAndTextTuples, cancel: Cancel
     ) -> str | None:
         cancel.check()
         app = session.app
@@ -160,7 +156,6 @@ class Editor:
         try:
             text = session.prompt(
                 prompt,
-                default=default,
                 pre_run=lambda: _watch(app, cancel),
                 set_exception_handler=False,
                 handle_sigint=False,  # the program has its own handler, which cancels

@@ -25,11 +25,11 @@ _LINE_BYTES: Final = 16 << 20  # more than any model takes
 class Lines(Protocol):
     """What the user types."""
 
-    def read(self, prompt: str, cancel: Cancel, default: str = "") -> str | None:
+    def read(self, prompt: str, cancel: Cancel) -> str | None:
         """Return the next input, None to leave. Raises Interrupted at once when cancelled.
 
-        It starts with `default`, and then one line of what was typed ahead, which no Enter typed
-        ahead sends; the lines behind it wait for their own `read`. It may have several lines.
+        It starts with one line of what was typed ahead, which no Enter typed ahead sends; the lines
+        behind it wait for their own `read`. It may have several lines.
         """
         ...
 
@@ -62,7 +62,7 @@ class PlainLines:
         self._held = b""
         Thread(target=self._read_when_wanted, daemon=True).start()
 
-    def read(self, prompt: str, cancel: Cancel, default: str = "") -> str | None:  # noqa: ARG002  # a terminal that can only print cannot hold it
+    def read(self, prompt: str, cancel: Cancel) -> str | None:
         """Return the next line, without its end; what is not UTF-8 is U+FFFD.
 
         Raises ConfigError for what cannot be read, Interrupted at once when cancelled.
